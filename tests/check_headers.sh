@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# check_headers.sh - each public header alone, twice over, as C11 and as C++17, for strict users.
+#
+# usage: check_headers.sh INCLUDE_DIR CC... -- CXX...
+set -eu
+
+include=$1
+shift
+cc=
+while [ "$1" != -- ]; do cc="$cc $1"; shift; done
+shift
+cxx=$*
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0
+
+# verdict WHAT COMMAND...: run it, and count.
+verdict()
+{
+    what=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "headers: FAILED: $what"
+    fi
+}
+
+for header in "$include"/ahead/*.h; do
+    name=ahead/$(basename "$header")
+    {
+        echo '#undef _GNU_SOURCE'
+        echo "#include <$name>"
+        echo "#include <$name>" # its guard
+    } > "$tmp/alone.c"
+    strict="-O2 -Wall -Wextra -pedantic -Werror -I$include -c -o $tmp/alone.o"
+    verdict "$name as C11" $cc -std=c11 $strict -x c "$tmp/alone.c"
+    verdict "$name as C++17" $cxx -std=c++17 $strict -x c++ "$tmp/alone.c"
+    [ "$name" = ahead/ahead.h ] ||
+        verdict "$name is in ahead.h" grep -q "^#include <$name>" "$include/ahead/ahead.h"
+done
+
+echo "$passed passed, $failed failed"
+[ "$passed" -gt 0 ] && [ "$failed" -eq 0 ]
