@@ -11,9 +11,9 @@
 /* Fill in status, place in the source and text; `offset` is left to the
  * stream.  Returns the status, so that a caller can say
  * `return ahead_error_set(...)`. */
-enum ahead_status ahead_error_set(struct ahead_error *err, enum ahead_status status,
-                                  uint64_t source_offset, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+enum ahead_status
+ahead_error_set(struct ahead_error *err, enum ahead_status status, uint64_t source_offset,
+                const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* The same for AHEAD_IO, with the system's words behind `what`. */
 enum ahead_status ahead_error_set_errno(struct ahead_error *err, int os_errno,

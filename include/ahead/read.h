@@ -99,39 +99,39 @@ AHEAD_INLINE uint64_t ahead_load_u64_le(const uint8_t *p)
  * for a value of TYPE, loaded as BITS by LOAD.  memcpy() turns the unsigned
  * bits into the value: also into a float, and into a negative number on
  * machines of any kind. */
-#define AHEAD_DEFINE_READ_(name, type, bits, load)                                             \
-    AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_read_##name(struct ahead_stream *s,   \
-                                                                     type *v)                  \
-    {                                                                                          \
-        bits b;                                                                                \
-                                                                                               \
-        if (AHEAD_UNLIKELY(s->next + sizeof b > s->end)) {                                     \
-            enum ahead_status st = ahead_need(s, sizeof b);                                    \
-                                                                                               \
-            if (st)                                                                            \
-                return st;                                                                     \
-        }                                                                                      \
-        b = load(s->next);                                                                     \
-        memcpy(v, &b, sizeof b);                                                               \
-        s->next += sizeof b;                                                                   \
-        return AHEAD_OK;                                                                       \
-    }                                                                                          \
-                                                                                               \
-    AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_cursor_read_##name(                   \
-        struct ahead_cursor *c, type *v)                                                       \
-    {                                                                                          \
-        bits b;                                                                                \
-                                                                                               \
-        if (AHEAD_UNLIKELY(c->next + sizeof b > c->end)) {                                     \
-            enum ahead_status st = ahead_cursor_need(c, sizeof b);                             \
-                                                                                               \
-            if (st)                                                                            \
-                return st;                                                                     \
-        }                                                                                      \
-        b = load(c->next);                                                                     \
-        memcpy(v, &b, sizeof b);                                                               \
-        c->next += sizeof b;                                                                   \
-        return AHEAD_OK;                                                                       \
+#define AHEAD_DEFINE_READ_(name, type, bits, load)                                                 \
+    AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_read_##name(struct ahead_stream *s,       \
+                                                                     type *v)                      \
+    {                                                                                              \
+        bits b;                                                                                    \
+                                                                                                   \
+        if (AHEAD_UNLIKELY(s->next + sizeof b > s->end)) {                                         \
+            enum ahead_status st = ahead_need(s, sizeof b);                                        \
+                                                                                                   \
+            if (st)                                                                                \
+                return st;                                                                         \
+        }                                                                                          \
+        b = load(s->next);                                                                         \
+        memcpy(v, &b, sizeof b);                                                                   \
+        s->next += sizeof b;                                                                       \
+        return AHEAD_OK;                                                                           \
+    }                                                                                              \
+                                                                                                   \
+    AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_cursor_read_##name(                       \
+        struct ahead_cursor *c, type *v)                                                           \
+    {                                                                                              \
+        bits b;                                                                                    \
+                                                                                                   \
+        if (AHEAD_UNLIKELY(c->next + sizeof b > c->end)) {                                         \
+            enum ahead_status st = ahead_cursor_need(c, sizeof b);                                 \
+                                                                                                   \
+            if (st)                                                                                \
+                return st;                                                                         \
+        }                                                                                          \
+        b = load(c->next);                                                                         \
+        memcpy(v, &b, sizeof b);                                                                   \
+        c->next += sizeof b;                                                                       \
+        return AHEAD_OK;                                                                           \
     }
 
 AHEAD_DEFINE_READ_(u8, uint8_t, uint8_t, ahead_load_u8)
@@ -164,8 +164,8 @@ AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_read_bool(struct ahead_stre
     return st;
 }
 
-AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_cursor_read_bool(struct ahead_cursor *c,
-                                                                      bool *v)
+AHEAD_INLINE AHEAD_NODISCARD enum ahead_status
+ahead_cursor_read_bool(struct ahead_cursor *c, bool *v)
 {
     uint8_t b;
     enum ahead_status st = ahead_cursor_read_u8(c, &b);
@@ -187,11 +187,11 @@ ahead_read_array(struct ahead_stream *s, void *dst, size_t n, size_t width, bool
  * left; AHEAD_TRUNCATED: a clean end came in between, the bytes of a value
  * that it cuts stay unread; else the fault that follows, AHEAD_TIMEDOUT, or
  * AHEAD_INVALID. */
-#define AHEAD_DEFINE_READ_ARRAY_(name, type, big)                                              \
-    AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_read_##name##_array(                  \
-        struct ahead_stream *s, type *dst, size_t n, size_t *got)                              \
-    {                                                                                          \
-        return ahead_read_array(s, dst, n, sizeof *dst, big, got);                             \
+#define AHEAD_DEFINE_READ_ARRAY_(name, type, big)                                                  \
+    AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_read_##name##_array(                      \
+        struct ahead_stream *s, type *dst, size_t n, size_t *got)                                  \
+    {                                                                                              \
+        return ahead_read_array(s, dst, n, sizeof *dst, big, got);                                 \
     }
 
 AHEAD_DEFINE_READ_ARRAY_(u16_be, uint16_t, true)
@@ -220,8 +220,8 @@ ahead_read_varint(struct ahead_stream *s, unsigned bits, uint64_t *v);
  * store it): seven bits in a byte, low ones first, the top bit says that more
  * follow.  Also AHEAD_CORRUPT: more than 5 (10) bytes, or more than 32 (64)
  * bits; nothing was consumed. */
-AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_read_varint_u64(struct ahead_stream *s,
-                                                                     uint64_t *v)
+AHEAD_INLINE AHEAD_NODISCARD enum ahead_status
+ahead_read_varint_u64(struct ahead_stream *s, uint64_t *v)
 {
     if (s->next == s->end || *s->next >= 0x80)
         return ahead_read_varint(s, 64, v);
@@ -229,8 +229,8 @@ AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_read_varint_u64(struct ahea
     return AHEAD_OK;
 }
 
-AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_read_varint_u32(struct ahead_stream *s,
-                                                                     uint32_t *v)
+AHEAD_INLINE AHEAD_NODISCARD enum ahead_status
+ahead_read_varint_u32(struct ahead_stream *s, uint32_t *v)
 {
     uint64_t wide;
     enum ahead_status st;
@@ -245,8 +245,8 @@ AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_read_varint_u32(struct ahea
     return st;
 }
 
-AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_cursor_read_varint_u64(
-    struct ahead_cursor *c, uint64_t *v)
+AHEAD_INLINE AHEAD_NODISCARD enum ahead_status
+ahead_cursor_read_varint_u64(struct ahead_cursor *c, uint64_t *v)
 {
     enum ahead_status st;
 
@@ -261,8 +261,8 @@ AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_cursor_read_varint_u64(
     return st;
 }
 
-AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_cursor_read_varint_u32(
-    struct ahead_cursor *c, uint32_t *v)
+AHEAD_INLINE AHEAD_NODISCARD enum ahead_status
+ahead_cursor_read_varint_u32(struct ahead_cursor *c, uint32_t *v)
 {
     uint64_t wide;
     enum ahead_status st;
@@ -292,8 +292,8 @@ AHEAD_INLINE int64_t ahead_zigzag(uint64_t bits)
 
 /* Read a signed number of variable length, zigzag coded.  As the unsigned
  * ones. */
-AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_read_zigzag_i64(struct ahead_stream *s,
-                                                                     int64_t *v)
+AHEAD_INLINE AHEAD_NODISCARD enum ahead_status
+ahead_read_zigzag_i64(struct ahead_stream *s, int64_t *v)
 {
     uint64_t bits;
     enum ahead_status st = ahead_read_varint_u64(s, &bits);
@@ -303,8 +303,8 @@ AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_read_zigzag_i64(struct ahea
     return st;
 }
 
-AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_read_zigzag_i32(struct ahead_stream *s,
-                                                                     int32_t *v)
+AHEAD_INLINE AHEAD_NODISCARD enum ahead_status
+ahead_read_zigzag_i32(struct ahead_stream *s, int32_t *v)
 {
     uint32_t bits;
     enum ahead_status st = ahead_read_varint_u32(s, &bits);
@@ -314,8 +314,8 @@ AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_read_zigzag_i32(struct ahea
     return st;
 }
 
-AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_cursor_read_zigzag_i64(
-    struct ahead_cursor *c, int64_t *v)
+AHEAD_INLINE AHEAD_NODISCARD enum ahead_status
+ahead_cursor_read_zigzag_i64(struct ahead_cursor *c, int64_t *v)
 {
     uint64_t bits;
     enum ahead_status st = ahead_cursor_read_varint_u64(c, &bits);
@@ -325,8 +325,8 @@ AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_cursor_read_zigzag_i64(
     return st;
 }
 
-AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_cursor_read_zigzag_i32(
-    struct ahead_cursor *c, int32_t *v)
+AHEAD_INLINE AHEAD_NODISCARD enum ahead_status
+ahead_cursor_read_zigzag_i32(struct ahead_cursor *c, int32_t *v)
 {
     uint32_t bits;
     enum ahead_status st = ahead_cursor_read_varint_u32(c, &bits);
@@ -345,9 +345,8 @@ AHEAD_API AHEAD_NODISCARD enum ahead_status
 ahead_read_utf(struct ahead_stream *s, char *dst, size_t cap, size_t *len);
 
 /* The same from a cursor. */
-AHEAD_INLINE AHEAD_NODISCARD enum ahead_status ahead_cursor_read_utf(struct ahead_cursor *c,
-                                                                     char *dst, size_t cap,
-                                                                     size_t *len)
+AHEAD_INLINE AHEAD_NODISCARD enum ahead_status
+ahead_cursor_read_utf(struct ahead_cursor *c, char *dst, size_t cap, size_t *len)
 {
     enum ahead_status st;
 

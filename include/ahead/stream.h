@@ -156,8 +156,7 @@ ahead_skip(struct ahead_stream *s, uint64_t n, uint64_t *skipped);
  * (AHEAD_UNSUPPORTED, AHEAD_INVALID, AHEAD_IO of the seek itself) it changes
  * nothing: position and bytes at hand stay.  AHEAD_CANCELLED; AHEAD_TIMEDOUT:
  * nothing changed. */
-AHEAD_API AHEAD_NODISCARD enum ahead_status
-ahead_seek(struct ahead_stream *s, uint64_t offset);
+AHEAD_API AHEAD_NODISCARD enum ahead_status ahead_seek(struct ahead_stream *s, uint64_t offset);
 
 /* The position of the next unread byte, from the start of what the source
  * delivers.  Arithmetic only.  0 for NULL. */
@@ -201,8 +200,8 @@ ahead_buffer_alloc(struct ahead_stream *s, struct ahead_buffer *b);
  *
  * Waits for bytes if there are none, as ahead_read() does, and for pieces that
  * are being made in that buffer.  On any status but AHEAD_OK, *b is unchanged
- * and still the caller's: an ending, AHEAD_TIMEDOUT, AHEAD_INVALID (*b is no
- * buffer of the library). */
+ * and still the caller's: an ending, AHEAD_TIMEDOUT, AHEAD_NOMEM, AHEAD_INVALID
+ * (*b is empty; memory that is not from the library must not be given). */
 AHEAD_API AHEAD_NODISCARD enum ahead_status
 ahead_swap_buffer(struct ahead_stream *s, struct ahead_buffer *b);
 
@@ -211,20 +210,20 @@ AHEAD_API void ahead_buffer_free(struct ahead_buffer *b);
 
 /* What a stream has done so far. */
 struct ahead_stats {
-    uint64_t bytes;           /* delivered to the reader */
-    uint64_t source_reads;    /* reads, and pieces claimed, of the source */
-    uint64_t fills;           /* buffers filled, or closed short */
-    uint64_t swaps;           /* buffers used up and given back */
-    uint64_t early_returns;   /* times the reader got bytes of a buffer still being filled */
-    uint64_t reader_waits;    /* times the reader slept */
+    uint64_t bytes;         /* delivered to the reader */
+    uint64_t source_reads;  /* reads, and pieces claimed, of the source */
+    uint64_t fills;         /* buffers filled, or closed short */
+    uint64_t swaps;         /* buffers used up and given back */
+    uint64_t early_returns; /* times the reader got bytes of a buffer still being filled */
+    uint64_t reader_waits;  /* times the reader slept */
     uint64_t reader_wait_ns;
-    uint64_t fill_waits;      /* times the second thread slept */
+    uint64_t fill_waits; /* times the second thread slept */
     uint64_t fill_wait_ns;
     uint64_t sync_fills;      /* reads that the reader did, with no second thread running */
     uint64_t discarded_bytes; /* read and thrown away, by a seek */
     uint64_t threads_started;
-    uint64_t helped_pieces;   /* pieces that the reader made beside the second thread */
-    uint64_t wakeups;         /* signals sent to a side that slept */
+    uint64_t helped_pieces; /* pieces that the reader made beside the second thread */
+    uint64_t wakeups;       /* signals sent to a side that slept */
 };
 
 /* Copy the figures.  Reading thread.  Never blocks. */

@@ -120,6 +120,7 @@ static const struct ahead_split_ops memory_split = {
     .make = memory_make,
     .may_block = memory_may_block,
     .wait = memory_wait,
+    .immediate = true,
 };
 
 static const struct ahead_source_ops memory_ops = {

@@ -83,12 +83,20 @@ struct ahead_split_ops {
     /* Wait until read() would return at once (true), or for timeout_ms (false).
      * Returns true after interrupt().  NULL: cannot be told. */
     bool (*wait)(void *ctx, uint32_t timeout_ms);
+
+    /* The bytes are in memory: a second thread would have nothing to save. */
+    bool immediate;
 };
 
 /* Whether the source offers the steps. */
 static inline bool ahead_source_is_split(struct ahead_source src)
 {
     return src.ops->split && src.ops->split->claim;
+}
+
+static inline bool ahead_source_is_immediate(struct ahead_source src)
+{
+    return src.ops->split && src.ops->split->immediate;
 }
 
 /* Whether claim and read() can block for as long as a peer likes. */

@@ -1,0 +1,574 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cursor.c - the reader's side: the one slow path under every read, and all
+ * calls that move or show the window. */
+#include "error.h"
+#include "stream/buffer.h"
+#include "stream/core.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- what went wrong ---- */
+
+enum ahead_status
+ahead_core_fail(struct ahead_core *c, enum ahead_status st, const char *format, ...)
+{
+    va_list args;
+
+    if (c->reached)
+        return st;
+    c->error = (struct ahead_error){
+        .status = st,
+        .offset = ahead_tell(&c->hot),
+        .source_offset = AHEAD_NO_OFFSET,
+    };
+    va_start(args, format);
+    vsnprintf(c->error.text, sizeof c->error.text, format, args);
+    va_end(args);
+    return st;
+}
+
+enum ahead_status ahead_core_short(struct ahead_core *c, enum ahead_status st, size_t needed)
+{
+    if (st != AHEAD_EOF || ahead_core_unread(c) == 0)
+        return st;
+    return ahead_core_fail(c, AHEAD_TRUNCATED, "the input ends after %zu of %zu bytes",
+                           ahead_core_unread(c), needed);
+}
+
+static enum ahead_status fail_timeout(struct ahead_core *c)
+{
+    return ahead_core_fail(c, AHEAD_TIMEDOUT, "no byte within %u ms", c->read_timeout_ms);
+}
+
+/* A child of fork() has neither the second thread nor a lock that is sure to
+ * be free: it reads what is at hand, and no more. */
+static bool forked(const struct ahead_core *c)
+{
+    return c->pid != getpid();
+}
+
+static enum ahead_status fail_forked(struct ahead_core *c)
+{
+    return ahead_core_fail(c, AHEAD_INVALID,
+                           "the stream was opened in another process, before a fork");
+}
+
+/* ---- the window ---- */
+
+void ahead_core_reset_window(struct ahead_core *c, uint64_t offset)
+{
+    c->hot.next = c->hot.end = c->low = c->seam;
+    c->end_offset = offset;
+    c->in_half = false;
+}
+
+/* Room for n more bytes behind the window, which is in the gather buffer
+ * afterwards.  false: no memory. */
+static bool reserve_gather(struct ahead_core *c, size_t n)
+{
+    size_t unread = ahead_core_unread(c);
+    size_t cap = c->gather_cap;
+    bool inside = c->gather && c->hot.next >= c->gather && c->hot.next <= c->gather + cap;
+    uint8_t *to = c->gather;
+
+    if (inside && n <= (size_t)(c->gather + cap - c->hot.end))
+        return true;
+    if (unread + n > cap) {
+        cap = cap * 2 > unread + n ? cap * 2 : unread + n;
+        if (cap < AHEAD_PAGE)
+            cap = AHEAD_PAGE;
+        to = malloc(cap + AHEAD_SLACK);
+        if (!to)
+            return false;
+    }
+    memmove(to, c->hot.next, unread);
+    if (to != c->gather) {
+        free(c->gather);
+        c->gather = to;
+        c->gather_cap = cap;
+    }
+    c->hot.next = c->low = c->gather;
+    c->hot.end = c->gather + unread;
+    c->in_half = false;
+    return true;
+}
+
+/* Before a half is given back: move what is unread out of it. */
+static bool save_unread(struct ahead_core *c)
+{
+    size_t unread = ahead_core_unread(c);
+
+    if (!c->in_half)
+        return true;
+    if (unread > AHEAD_SEAM)
+        return reserve_gather(c, 0);
+    memcpy(c->seam, c->hot.next, unread);
+    c->hot.next = c->low = c->seam;
+    c->hot.end = c->seam + unread;
+    c->in_half = false;
+    return true;
+}
+
+/* Grow the window by published bytes.  One that lies beside the half moves
+ * into it, its bytes in front of the new ones: those that the half has are in
+ * their place already, the others go in front of its start.  Only when they
+ * do not fit there are bytes gathered.  false: no memory. */
+static bool extend(struct ahead_core *c, size_t want)
+{
+    size_t unread = ahead_core_unread(c), missing, from, n;
+    uint8_t *bytes;
+
+    if (c->in_half) {
+        n = ahead_swap_take(&c->swap, SIZE_MAX, &bytes, &from);
+    } else {
+        ahead_swap_take(&c->swap, 0, &bytes, &from);
+        missing = unread > from ? unread - from : 0;
+        if (missing > AHEAD_PAGE) {
+            n = want > unread ? want - unread : 1;
+            if (n > ahead_swap_ready_bytes(&c->swap))
+                n = ahead_swap_ready_bytes(&c->swap);
+            if (!reserve_gather(c, n))
+                return false;
+            n = ahead_swap_take(&c->swap, n, &bytes, &from);
+            memcpy((uint8_t *)c->hot.end, bytes + from, n);
+        } else {
+            if (missing > 0)
+                memcpy(bytes - missing, c->hot.next, missing);
+            c->hot.next = bytes + from - unread;
+            c->hot.end = bytes + from;
+            c->low = bytes - missing;
+            c->in_half = true;
+            n = ahead_swap_take(&c->swap, SIZE_MAX, &bytes, &from);
+        }
+    }
+    c->hot.end += n;
+    c->end_offset += n;
+    return true;
+}
+
+/* With AHEAD_SYNC nobody else can watch the clock: ask the source to wait, if
+ * it can.  false: the time is over. */
+static bool source_in_time(struct ahead_core *c)
+{
+    const struct ahead_split_ops *split = c->src.ops->split;
+
+    if (!c->read_timeout_ms || !c->swap.may_block || !split || !split->wait)
+        return true;
+    return split->wait(c->src.ctx, c->read_timeout_ms);
+}
+
+static enum ahead_status advance(struct ahead_core *c, size_t want, bool poll)
+{
+    struct ahead_ask ask = { .timeout_ms = c->read_timeout_ms, .poll = poll };
+    struct ahead_place place;
+    struct ahead_error ending;
+
+    if (forked(c))
+        return fail_forked(c);
+    ask.partial = ahead_core_unread(c) > 0;
+    for (;;) {
+        switch (ahead_swap_next(&c->swap, ask, &place, &ending)) {
+        case AHEAD_TURN_READY:
+            if (!extend(c, want))
+                return ahead_core_fail(c, AHEAD_NOMEM, "no memory to gather %zu bytes", want);
+            return AHEAD_OK;
+        case AHEAD_TURN_ENDED:
+            if (ending.status != AHEAD_EOF || !ask.partial) {
+                c->error = ending;
+                c->reached = true;
+            }
+            return ending.status;
+        case AHEAD_TURN_USED:
+            if (!save_unread(c))
+                return ahead_core_fail(c, AHEAD_NOMEM, "no memory to gather %zu bytes", want);
+            ahead_swap_give_back(&c->swap);
+            break;
+        case AHEAD_TURN_CLAIM:
+            c->calling = true;
+            if (source_in_time(c)) {
+                ahead_fill_piece(c, &c->job, &place, NULL);
+                c->calling = false;
+                break;
+            }
+            c->calling = false;
+            ahead_swap_abandon_claim(&c->swap);
+            return fail_timeout(c);
+        case AHEAD_TURN_START: ahead_fill_start(c); break;
+        case AHEAD_TURN_WAIT: return AHEAD_TIMEDOUT;
+        case AHEAD_TURN_TIMEDOUT: return fail_timeout(c);
+        }
+    }
+}
+
+enum ahead_status ahead_core_more(struct ahead_core *c, size_t want)
+{
+    return advance(c, want, false);
+}
+
+enum ahead_status ahead_core_need(struct ahead_core *c, size_t n)
+{
+    while (ahead_core_unread(c) < n) {
+        enum ahead_status st = ahead_core_more(c, n);
+
+        if (st)
+            return ahead_core_short(c, st, n);
+    }
+    return AHEAD_OK;
+}
+
+enum ahead_status ahead_need(struct ahead_stream *s, size_t n)
+{
+    struct ahead_core *c = ahead_core_of(s);
+
+    if (!s || n > AHEAD_SEAM)
+        return AHEAD_INVALID;
+    AHEAD_ENTER(c, AHEAD_INVALID);
+    return ahead_core_need(c, n);
+}
+
+/* ---- read, peek, consume ---- */
+
+/* The status of a request for nothing: OK, or the ending if it was reached. */
+static enum ahead_status nothing(const struct ahead_core *c)
+{
+    return c->reached && ahead_core_unread(c) == 0 ? c->error.status : AHEAD_OK;
+}
+
+/* Copies up to len bytes of the window out and consumes them. */
+static size_t copy_out(struct ahead_core *c, void *dst, size_t len)
+{
+    size_t n = ahead_core_unread(c);
+
+    if (n > len)
+        n = len;
+    if (n > 0)
+        memcpy(dst, c->hot.next, n);
+    c->hot.next += n;
+    return n;
+}
+
+enum ahead_status ahead_read(struct ahead_stream *s, void *dst, size_t len, size_t *got)
+{
+    struct ahead_core *c = ahead_core_of(s);
+    enum ahead_status st = AHEAD_OK;
+
+    if (got)
+        *got = 0;
+    if (!s || (!dst && len > 0))
+        return AHEAD_INVALID;
+    AHEAD_ENTER(c, AHEAD_INVALID);
+    if (len == 0)
+        return nothing(c);
+    if (ahead_core_unread(c) == 0)
+        st = ahead_core_more(c, 1);
+    if (!st) {
+        len = copy_out(c, dst, len);
+        if (got)
+            *got = len;
+    }
+    return st;
+}
+
+enum ahead_status ahead_read_full(struct ahead_stream *s, void *dst, size_t len, size_t *got)
+{
+    struct ahead_core *c = ahead_core_of(s);
+    enum ahead_status st = AHEAD_OK;
+    size_t done = 0;
+
+    if (got)
+        *got = 0;
+    if (!s || (!dst && len > 0))
+        return AHEAD_INVALID;
+    AHEAD_ENTER(c, AHEAD_INVALID);
+    if (len == 0)
+        return nothing(c);
+    while (done < len) {
+        if (ahead_core_unread(c) == 0 && (st = ahead_core_more(c, 1)))
+            break;
+        done += copy_out(c, (uint8_t *)dst + done, len - done);
+    }
+    if (got)
+        *got = done;
+    if (st == AHEAD_EOF && done > 0)
+        return ahead_core_fail(c, AHEAD_TRUNCATED, "the input ends after %zu of %zu bytes", done,
+                               len);
+    return st;
+}
+
+enum ahead_status
+ahead_core_peek(struct ahead_core *c, size_t want, const uint8_t **data, size_t *len)
+{
+    size_t limit = AHEAD_MAX_GATHER_BYTES;
+    enum ahead_status st = AHEAD_OK;
+
+    if (limit < c->buffer_bytes)
+        limit = c->buffer_bytes;
+    if (want > limit)
+        st = ahead_core_fail(c, AHEAD_LIMIT, "a peek of %zu bytes is above the limit of %zu", want,
+                             limit);
+    else if (want == 0 && ahead_core_unread(c) == 0 && !c->reached)
+        (void)advance(c, 0, true);
+    while (!st && ahead_core_unread(c) < want)
+        if ((st = ahead_core_more(c, want)))
+            st = ahead_core_short(c, st, want);
+    if (want == 0)
+        st = nothing(c);
+    *data = c->hot.next;
+    *len = ahead_core_unread(c);
+    return st;
+}
+
+enum ahead_status ahead_peek(struct ahead_stream *s, size_t want, const uint8_t **data, size_t *len)
+{
+    struct ahead_core *c = ahead_core_of(s);
+
+    if (!s || !data || !len)
+        return AHEAD_INVALID;
+    AHEAD_ENTER(c, AHEAD_INVALID);
+    return ahead_core_peek(c, want, data, len);
+}
+
+void ahead_consume(struct ahead_stream *s, size_t n)
+{
+    struct ahead_core *c = ahead_core_of(s);
+
+    if (!s)
+        return;
+    if (n > ahead_core_unread(c)) {
+#ifdef AHEAD_CHECKS
+        fprintf(stderr, "libahead: ahead_consume(%zu) with %zu bytes at hand\n", n,
+                ahead_core_unread(c));
+        abort();
+#endif
+        n = ahead_core_unread(c);
+    }
+    s->next += n;
+}
+
+/* ---- where the reader is ---- */
+
+uint64_t ahead_tell(const struct ahead_stream *s)
+{
+    const struct ahead_core *c = (const struct ahead_core *)s;
+
+    return s ? c->end_offset - ahead_core_unread(c) : 0;
+}
+
+size_t ahead_buffered(struct ahead_stream *s)
+{
+    struct ahead_core *c = ahead_core_of(s);
+
+    if (!s)
+        return 0;
+    return ahead_core_unread(c) + (forked(c) ? 0 : ahead_swap_ready_bytes(&c->swap));
+}
+
+enum ahead_status ahead_finish(struct ahead_stream *s)
+{
+    struct ahead_core *c = ahead_core_of(s);
+    enum ahead_status st;
+
+    if (!s)
+        return AHEAD_INVALID;
+    AHEAD_ENTER(c, AHEAD_INVALID);
+    st = ahead_core_need(c, 1);
+    if (st == AHEAD_EOF)
+        return AHEAD_OK;
+    if (st)
+        return st;
+    return ahead_core_fail(c, AHEAD_CORRUPT, "%zu bytes or more follow where the end should be",
+                           ahead_core_unread(c) + ahead_swap_ready_bytes(&c->swap));
+}
+
+const struct ahead_error *ahead_error(const struct ahead_stream *s)
+{
+    static const struct ahead_error none = {
+        .status = AHEAD_INVALID,
+        .source_offset = AHEAD_NO_OFFSET,
+        .text = "there is no stream",
+    };
+
+    return s ? &((const struct ahead_core *)s)->error : &none;
+}
+
+void ahead_core_count(struct ahead_core *c)
+{
+    uint64_t offset = ahead_tell(&c->hot);
+
+    c->counted += offset - c->counted_offset;
+    c->counted_offset = offset;
+}
+
+/* ---- skip and seek ---- */
+
+/* Moves the window to `offset` if that lies in the bytes at hand. */
+static bool seek_at_hand(struct ahead_core *c, uint64_t offset)
+{
+    uint64_t behind = (uint64_t)(c->hot.end - c->low);
+
+    if (offset <= c->end_offset && c->end_offset - offset <= behind) {
+        c->hot.next = c->hot.end - (c->end_offset - offset);
+        return true;
+    }
+    if (offset < c->end_offset || forked(c) ||
+        offset - c->end_offset > ahead_swap_ready_bytes(&c->swap))
+        return false;
+    while (offset > c->end_offset) {
+        c->hot.next = c->hot.end;
+        if (advance(c, 1, true)) /* never: the bytes are there */
+            return false;
+    }
+    c->hot.next = c->hot.end - (c->end_offset - offset);
+    return true;
+}
+
+/* Has the source moved by `move`, with nobody else in it. */
+static enum ahead_status seek_source(struct ahead_core *c, uint64_t offset)
+{
+    struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
+    enum ahead_status st;
+    uint64_t unread;
+
+    c->calling = true;
+    st = c->src.ops->seek(c->src.ctx, offset, &err);
+    c->calling = false;
+    if (st) {
+        ahead_swap_end_seek(&c->swap);
+        if (!c->reached) {
+            err.status = st;
+            err.offset = ahead_tell(&c->hot);
+            if (!err.text[0])
+                snprintf(err.text, sizeof err.text, "the source refused to go to offset %llu",
+                         (unsigned long long)offset);
+            c->error = err;
+        }
+        return st;
+    }
+    unread = ahead_core_unread(c);
+    ahead_core_reset_window(c, offset);
+    ahead_swap_end_seek_moved(&c->swap, c->src, offset, unread, NULL);
+    return AHEAD_OK;
+}
+
+static enum ahead_status begin_seek(struct ahead_core *c)
+{
+    enum ahead_status st = ahead_swap_begin_seek(&c->swap, c->read_timeout_ms);
+
+    if (st == AHEAD_TIMEDOUT)
+        return fail_timeout(c);
+    if (st)
+        return ahead_core_fail(c, st, "the stream was cancelled");
+    return AHEAD_OK;
+}
+
+static enum ahead_status core_seek(struct ahead_core *c, uint64_t offset)
+{
+    enum ahead_status st;
+
+    if (forked(c))
+        return fail_forked(c);
+    if (ahead_swap_cancelled(&c->swap))
+        return ahead_core_fail(c, AHEAD_CANCELLED, "the stream was cancelled");
+    if (seek_at_hand(c, offset))
+        return AHEAD_OK;
+    if (!c->src.ops->seek)
+        return ahead_core_fail(c, AHEAD_UNSUPPORTED,
+                               "this source cannot go to offset %llu, which is not at hand",
+                               (unsigned long long)offset);
+    st = begin_seek(c);
+    return st ? st : seek_source(c, offset);
+}
+
+enum ahead_status ahead_seek(struct ahead_stream *s, uint64_t offset)
+{
+    struct ahead_core *c = ahead_core_of(s);
+    enum ahead_status st;
+
+    if (!s)
+        return AHEAD_INVALID;
+    AHEAD_ENTER(c, AHEAD_INVALID);
+    ahead_core_count(c);
+    st = core_seek(c, offset);
+    c->counted_offset = ahead_tell(s);
+    if (!st && c->reached) {
+        /* Behind bytes at hand the same ending comes again. */
+        ahead_swap_unend(&c->swap);
+        c->reached = false;
+    }
+    if (!st)
+        c->error = (struct ahead_error){ .source_offset = AHEAD_NO_OFFSET };
+    return st;
+}
+
+/* Consumes up to n bytes of the window: how many. */
+static uint64_t skip_window(struct ahead_core *c, uint64_t n)
+{
+    size_t unread = ahead_core_unread(c);
+
+    if (n > unread)
+        n = unread;
+    c->hot.next += n;
+    return n;
+}
+
+/* Lets the source skip what is left of n bytes behind those that are published
+ * already, if there is anything left.  *passed is added to. */
+static enum ahead_status skip_source(struct ahead_core *c, uint64_t n, uint64_t *passed)
+{
+    struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
+    enum ahead_status st = begin_seek(c);
+    uint64_t ready, skipped = 0;
+
+    if (st)
+        return st;
+    ready = ahead_swap_ready_bytes(&c->swap);
+    if (ready >= n || ahead_swap_ending_known(&c->swap)) {
+        ahead_swap_end_seek(&c->swap);
+        return AHEAD_OK;
+    }
+    c->calling = true;
+    st = c->src.ops->skip(c->src.ctx, n - ready, &skipped, &err);
+    c->calling = false;
+    err.status = st;
+    if (st && !err.text[0])
+        snprintf(err.text, sizeof err.text, "the source could not skip");
+    if (skipped > n - ready)
+        skipped = n - ready;
+    *passed += ready + skipped;
+    ahead_core_reset_window(c, c->end_offset + ready + skipped);
+    ahead_swap_end_seek_moved(&c->swap, c->src, c->end_offset, 0, st ? &err : NULL);
+    return AHEAD_OK;
+}
+
+enum ahead_status ahead_skip(struct ahead_stream *s, uint64_t n, uint64_t *skipped)
+{
+    struct ahead_core *c = ahead_core_of(s);
+    enum ahead_status st = AHEAD_OK;
+    uint64_t passed = 0, far;
+
+    if (skipped)
+        *skipped = 0;
+    if (!s)
+        return AHEAD_INVALID;
+    AHEAD_ENTER(c, AHEAD_INVALID);
+    if (n == 0)
+        return nothing(c);
+    far = c->src.ops->skip && !forked(c) ? 0 : UINT64_MAX;
+    while (!st && (passed += skip_window(c, n - passed)) < n) {
+        /* What is nearly at hand is passed over; once is enough to ask. */
+        if (far == 0 && n - passed > ahead_swap_buffer_bytes(&c->swap)) {
+            far = UINT64_MAX;
+            st = skip_source(c, n - passed, &passed);
+        } else {
+            st = ahead_core_more(c, 1);
+        }
+    }
+    if (skipped)
+        *skipped = passed;
+    return st;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fill.c - claim and make, by whoever has the token, and the second thread. */
+#include "error.h"
+#include "stream/buffer.h"
+#include "stream/core.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The second thread runs functions of the source, which may be the caller's
+ * own: enough for them, little for a thousand streams. */
+#define STACK_BYTES (256 * 1024)
+
+/* A source that says EAGAIN is asked again after 0.1 ms, then after twice as
+ * long each time up to 20 ms, some two seconds in all. */
+#define FIRST_NAP_NS 100000
+#define LAST_NAP_NS 20000000
+#define NAPS 108
+
+/* Where the source can be split, the reader makes pieces too, and smaller
+ * halves stay in the caches.  Where it cannot, a half smaller than a core's
+ * private cache makes the fill pay for every line that it takes back from the
+ * reader's core. */
+#define SPLIT_BUFFER_BYTES ((size_t)1 << 20)
+#define PLAIN_BUFFER_BYTES ((size_t)4 << 20)
+
+/* The stream whose second thread this thread is. */
+static _Thread_local const struct ahead_core *self_;
+
+bool ahead_fill_is_self(const struct ahead_core *c)
+{
+    return self_ == c;
+}
+
+/* ---- memory ---- */
+
+static size_t round_to_page(size_t n)
+{
+    return (n + AHEAD_PAGE - 1) / AHEAD_PAGE * AHEAD_PAGE;
+}
+
+size_t ahead_fill_buffer_bytes(struct ahead_core *c)
+{
+    size_t unit;
+
+    if (c->buffer_bytes)
+        return c->buffer_bytes;
+    if (!c->chosen_bytes) {
+        c->chosen_bytes = c->swap.split ? SPLIT_BUFFER_BYTES : PLAIN_BUFFER_BYTES;
+        unit = c->src.ops->unit ? c->src.ops->unit(c->src.ctx) : 0;
+        if (unit > c->chosen_bytes && unit <= AHEAD_MAX_GATHER_BYTES)
+            c->chosen_bytes = round_to_page(unit);
+    }
+    return c->chosen_bytes;
+}
+
+/* Gives the half its memory at the first claim in it: a whole buffer, or what
+ * the source has left if that is less.  A half that was made small for a
+ * source that turned out to have more is replaced. */
+static bool prepare_half(struct ahead_core *c, struct ahead_place *place)
+{
+    size_t full = ahead_fill_buffer_bytes(c), cap = full;
+    uint64_t left = c->src.ops->remaining ? c->src.ops->remaining(c->src.ctx) : UINT64_MAX;
+    uint8_t *bytes;
+
+    if (place->bytes && (!place->empty || place->room >= full || left <= place->room))
+        return true;
+    if (!place->bytes && left < full)
+        cap = left ? round_to_page((size_t)left) : AHEAD_PAGE;
+    if (cap > full)
+        cap = full;
+    bytes = ahead_buffer_new(cap);
+    if (!bytes)
+        return place->bytes != NULL;
+    if (place->bytes)
+        ahead_buffer_delete(place->bytes, place->room);
+    ahead_swap_install(&c->swap, place, bytes, cap);
+    return true;
+}
+
+/* ---- one piece ---- */
+
+/* What a source may end with.  Anything else is no ending, and would let a
+ * reader wait for what never comes. */
+static bool is_ending(enum ahead_status st)
+{
+    return st != AHEAD_OK && st != AHEAD_TIMEDOUT && st != AHEAD_INVALID;
+}
+
+static void sanitise(struct ahead_error *err)
+{
+    enum ahead_status st = err->status;
+
+    if (is_ending(st))
+        return;
+    ahead_error_set(err, AHEAD_IO, err->source_offset, "the source failed with status %s",
+                    ahead_status_name(st));
+}
+
+/* Sleeps before the source is asked again.  false: it was asked often enough. */
+static bool nap(unsigned *naps)
+{
+    long ns = FIRST_NAP_NS;
+    struct timespec ts;
+
+    if (++*naps > NAPS)
+        return false;
+    for (unsigned i = 1; i < *naps && ns < LAST_NAP_NS; i++)
+        ns *= 2;
+    ts.tv_sec = 0;
+    ts.tv_nsec = ns < LAST_NAP_NS ? ns : LAST_NAP_NS;
+    nanosleep(&ts, NULL);
+    return true;
+}
+
+/* One read() of the source, tried again where that is due: bytes > 0, or 0
+ * with *err filled in. */
+static size_t read_some(struct ahead_core *c, uint8_t *dst, size_t len, struct ahead_error *err)
+{
+    unsigned naps = 0;
+    ssize_t n;
+
+    for (;;) {
+        *err = (struct ahead_error){ .source_offset = AHEAD_NO_OFFSET };
+        errno = 0;
+        n = c->src.ops->read(c->src.ctx, dst, len, err);
+        if (n > 0 && (size_t)n <= len)
+            return (size_t)n;
+        if (n == 0) {
+            ahead_error_set(err, AHEAD_EOF, AHEAD_NO_OFFSET, "end of input");
+            return 0;
+        }
+        if (n > 0) {
+            ahead_error_set(err, AHEAD_IO, AHEAD_NO_OFFSET,
+                            "the source says it read %zd bytes where there was room for %zu", n,
+                            len);
+            return 0;
+        }
+        if (err->status == AHEAD_OK &&
+            (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) {
+            int os_errno = errno;
+
+            if (!ahead_swap_interrupted(&c->swap) && (os_errno == EINTR || nap(&naps)))
+                continue;
+            errno = os_errno;
+        }
+        if (err->status == AHEAD_OK)
+            ahead_error_set_errno(err, errno, err->source_offset, "reading the source failed");
+        sanitise(err);
+        return 0;
+    }
+}
+
+static bool make_by_read(struct ahead_core *c, struct ahead_place *place, struct ahead_place *next)
+{
+    const struct ahead_source_ops *ops = c->src.ops;
+    size_t want = place->want < place->room ? place->want : place->room;
+    struct ahead_error err;
+    size_t n;
+
+    if (place->awaited && ops->ready && !ops->ready(c->src.ctx))
+        ahead_swap_going_dry(&c->swap);
+    ahead_buffer_unpoison(place->bytes + place->off, want);
+    n = read_some(c, place->bytes + place->off, want, &err);
+    if (n > 0)
+        return ahead_swap_end_read(&c->swap, place, n, next);
+    ahead_swap_end_claim_ending(&c->swap, &err);
+    return false;
+}
+
+static bool make_claimed(struct ahead_core *c, struct ahead_job *job, struct ahead_place *place,
+                         struct ahead_place *next)
+{
+    const struct ahead_split_ops *split = c->src.ops->split;
+    struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
+    uint64_t number;
+    size_t len = 0;
+
+    if (!ahead_swap_end_claim(&c->swap, place, job, &number)) {
+        if (split->drop)
+            split->drop(c->src.ctx, &job->note);
+        return false;
+    }
+    err.status = split->make(c->src.ctx, job, place->bytes + place->off, &len, &err);
+    if (err.status)
+        sanitise(&err);
+    return ahead_swap_end_make(&c->swap, c->src, number, len, &err, next);
+}
+
+bool ahead_fill_piece(struct ahead_core *c, struct ahead_job *job, struct ahead_place *place,
+                      struct ahead_place *next)
+{
+    struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
+    size_t want;
+
+    if (!prepare_half(c, place)) {
+        ahead_error_set(&err, AHEAD_NOMEM, AHEAD_NO_OFFSET, "no memory for a buffer of %zu bytes",
+                        ahead_fill_buffer_bytes(c));
+        ahead_swap_end_claim_ending(&c->swap, &err);
+        return false;
+    }
+    if (!c->swap.split || place->serial)
+        return make_by_read(c, place, next);
+
+    want = place->want < place->room ? place->want : place->room;
+    switch (c->src.ops->split->claim(c->src.ctx, job, want, place->room, &err)) {
+    case AHEAD_CLAIM_PIECE: return make_claimed(c, job, place, next);
+    case AHEAD_CLAIM_READ: ahead_swap_end_claim_serial(&c->swap); return false;
+    case AHEAD_CLAIM_NO_ROOM:
+        if (place->empty)
+            ahead_swap_end_claim_serial(&c->swap);
+        else
+            ahead_swap_end_claim_no_room(&c->swap);
+        return false;
+    case AHEAD_CLAIM_ENDING: sanitise(&err); break;
+    }
+    ahead_swap_end_claim_ending(&c->swap, &err);
+    return false;
+}
+
+/* ---- the second thread ---- */
+
+static void *fill_main(void *arg)
+{
+    struct ahead_core *c = arg;
+    struct ahead_place place, next;
+    bool orphan = false;
+
+    self_ = c;
+    while (ahead_swap_begin_fill(&c->swap, &place, &orphan))
+        while (ahead_fill_piece(c, &c->fill_job, &place, &next))
+            place = next;
+    if (orphan)
+        ahead_core_destroy(c);
+    return NULL;
+}
+
+/* All signals blocked but those that the thread itself causes, and the one by
+ * which profilers sample. */
+static int
+create_with_signals_blocked(pthread_t *thread, const pthread_attr_t *attr, struct ahead_core *c)
+{
+    static const int open[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF };
+    sigset_t blocked, before;
+    int rc;
+
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof open / sizeof *open; i++)
+        sigdelset(&blocked, open[i]);
+    rc = pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    if (rc)
+        return rc;
+    rc = pthread_create(thread, attr, fill_main, c);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+void ahead_fill_start(struct ahead_core *c)
+{
+    pthread_attr_t attr;
+    bool join;
+    int rc;
+
+    if (!ahead_swap_begin_start(&c->swap, &join))
+        return;
+    if (join)
+        pthread_join(c->thread, NULL);
+    rc = pthread_attr_init(&attr);
+    if (!rc) {
+        pthread_attr_setstacksize(&attr, STACK_BYTES);
+        rc = create_with_signals_blocked(&c->thread, &attr, c);
+        pthread_attr_destroy(&attr);
+    }
+    if (rc)
+        ahead_swap_start_failed(&c->swap);
+#if defined(__GLIBC__) && defined(_GNU_SOURCE)
+    else
+        pthread_setname_np(c->thread, c->name);
+#endif
+}

@@ -1,0 +1,880 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* swap.c - the hand-over of pieces between makers and reader: the only file
+ * that locks a stream.
+ *
+ * Every transition is one section under the lock, and ends by waking whoever
+ * sleeps and can go on now (wake_locked), and nobody else. */
+#include "stream/swap.h"
+
+#include "error.h"
+#include "stream/buffer.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+/* The first claim of a stream asks for this much, each further one for twice
+ * as much: a small read is not late by the making of a large piece. */
+#define FIRST_WANT_BYTES (64 * 1024)
+
+/* ---- predicates, all called locked ---- */
+
+static struct ahead_piece *piece_locked(struct ahead_swap *sw, uint64_t number)
+{
+    return &sw->ring[number % AHEAD_RING];
+}
+
+static bool all_published_locked(const struct ahead_swap *sw)
+{
+    return sw->claims == sw->published && !sw->settling;
+}
+
+static bool quiet_locked(const struct ahead_swap *sw)
+{
+    return !sw->token && !sw->settling && sw->makes[0] + sw->makes[1] == 0;
+}
+
+/* Whether a claim may begin, whoever makes it. */
+static bool claimable_locked(const struct ahead_swap *sw)
+{
+    return !sw->token && !sw->pend && !sw->stop && !sw->half[sw->filling].closed &&
+           sw->claims - sw->published < AHEAD_RING && (!sw->serial || all_published_locked(sw));
+}
+
+/* Whether the second thread does the filling. */
+static bool fill_works_locked(const struct ahead_swap *sw)
+{
+    return sw->fill == AHEAD_FILL_RUNNING && sw->warm;
+}
+
+static bool fill_can_claim_locked(const struct ahead_swap *sw)
+{
+    return sw->warm && !sw->hold && claimable_locked(sw);
+}
+
+/* A claim that may block is made only while nothing that was claimed is
+ * unpublished: else the reader, and a peer that waits for its answer, could
+ * wait for each other. */
+static bool reader_can_claim_locked(const struct ahead_swap *sw)
+{
+    if (!claimable_locked(sw))
+        return false;
+    if (!sw->split && fill_works_locked(sw))
+        return false;
+    if (!sw->may_block || sw->fill == AHEAD_FILL_NEVER)
+        return true;
+    return !sw->delegate && all_published_locked(sw);
+}
+
+static size_t unread_locked(const struct ahead_swap *sw)
+{
+    return sw->half[sw->active].ready - sw->taken;
+}
+
+static bool ending_due_locked(const struct ahead_swap *sw)
+{
+    return sw->pend && sw->published == sw->pend_published && sw->taken_offset == sw->position;
+}
+
+static bool used_up_locked(const struct ahead_swap *sw)
+{
+    const struct ahead_half *h = &sw->half[sw->active];
+
+    return h->closed && h->pending == 0 && sw->taken == h->ready;
+}
+
+/* Whether the second thread is to be started, or let loose: at the first
+ * bytes beyond one buffer, or when only it may wait for the source. */
+static bool start_due_locked(const struct ahead_swap *sw)
+{
+    if (sw->warm || sw->pend || sw->fill == AHEAD_FILL_NEVER)
+        return false;
+    return (sw->delegate && sw->may_block) || sw->half[!sw->cold_half].ready > 0;
+}
+
+/* Whether what is published is worth a wake-up.  A reader that makes pieces
+ * itself is woken by the first byte; another one when half a buffer is there,
+ * when no more comes for now, or when its patience is over. */
+static bool worth_waking_locked(const struct ahead_swap *sw)
+{
+    const struct ahead_half *h = &sw->half[sw->active];
+
+    return sw->split || sw->hungry || sw->dry || sw->pend || h->closed ||
+           unread_locked(sw) >= h->cap / 2;
+}
+
+static bool wish_granted_locked(const struct ahead_swap *sw)
+{
+    switch (sw->wish) {
+    case AHEAD_WISH_NONE: return false;
+    case AHEAD_WISH_BYTES:
+        if (unread_locked(sw) > 0)
+            return worth_waking_locked(sw);
+        return ending_due_locked(sw) || used_up_locked(sw) || reader_can_claim_locked(sw);
+    case AHEAD_WISH_QUIET: return quiet_locked(sw) || sw->cancelled;
+    case AHEAD_WISH_WHOLE:
+        return sw->makes[sw->active] == 0 && !sw->settling &&
+               (sw->half[sw->active].pending == 0 ||
+                (sw->pend && sw->published == sw->pend_published)) &&
+               !(sw->token && sw->token_half == sw->active);
+    case AHEAD_WISH_LEFT: return sw->fill != AHEAD_FILL_RUNNING && sw->hooks == 0;
+    }
+    return false;
+}
+
+/* ---- waking and sleeping ---- */
+
+static void wake_locked(struct ahead_swap *sw)
+{
+    if (wish_granted_locked(sw)) {
+        sw->wish = AHEAD_WISH_NONE;
+        sw->stats.wakeups++;
+        pthread_cond_signal(&sw->ready);
+    }
+    if (sw->fill_waits && (sw->stop || sw->pend || fill_can_claim_locked(sw))) {
+        sw->fill_waits = false;
+        sw->stats.wakeups++;
+        pthread_cond_signal(&sw->room);
+    }
+}
+
+static uint64_t now_ns(const struct ahead_swap *sw)
+{
+    struct timespec ts;
+
+    clock_gettime(sw->clock, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Sleep on `cond` until `until` (0: for ever).  May wake for nothing. */
+static void sleep_locked(struct ahead_swap *sw, pthread_cond_t *cond, uint64_t until)
+{
+    struct timespec ts = {
+        .tv_sec = (time_t)(until / 1000000000u),
+        .tv_nsec = (long)(until % 1000000000u),
+    };
+
+    if (until)
+        pthread_cond_timedwait(cond, &sw->lock, &ts);
+    else
+        pthread_cond_wait(cond, &sw->lock);
+}
+
+/* The reader sleeps once for `wish`; the caller tests again.  The sleep is
+ * over at `until` (0: never).  Returns the time. */
+static uint64_t
+reader_sleep_locked(struct ahead_swap *sw, enum ahead_wish wish, uint64_t now, uint64_t until)
+{
+    uint64_t then;
+
+    sw->wish = wish;
+    sleep_locked(sw, &sw->ready, until);
+    sw->wish = AHEAD_WISH_NONE;
+    then = now_ns(sw);
+    sw->stats.reader_wait_ns += then - now;
+    return then;
+}
+
+/* The reader sleeps until `wish` is granted.  false: timeout_ms (0: no limit)
+ * ran out first. */
+static bool reader_wait_locked(struct ahead_swap *sw, enum ahead_wish wish, uint32_t timeout_ms)
+{
+    uint64_t now = 0, deadline = 0;
+    bool granted;
+
+    while (sw->wish = wish, granted = wish_granted_locked(sw), sw->wish = AHEAD_WISH_NONE,
+           !granted) {
+        if (!now) {
+            now = now_ns(sw);
+            deadline = timeout_ms ? now + timeout_ms * UINT64_C(1000000) : 0;
+            sw->stats.reader_waits++;
+        }
+        if (deadline && now >= deadline)
+            return false;
+        now = reader_sleep_locked(sw, wish, now, deadline);
+    }
+    return true;
+}
+
+/* One field, for a caller that does not hold the lock. */
+static bool get_field(struct ahead_swap *sw, const bool *field)
+{
+    bool value;
+
+    pthread_mutex_lock(&sw->lock);
+    value = *field;
+    pthread_mutex_unlock(&sw->lock);
+    return value;
+}
+
+/* ---- set-up ---- */
+
+static int cond_init(pthread_cond_t *cond, clockid_t *clock)
+{
+    pthread_condattr_t attr;
+    int rc = pthread_condattr_init(&attr);
+
+    if (rc)
+        return rc;
+    /* A clock that can be set back would make a timed wait a long one. */
+    *clock = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+    rc = pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+    return rc;
+}
+
+enum ahead_status ahead_swap_init(struct ahead_swap *sw)
+{
+    sw->want = FIRST_WANT_BYTES;
+    sw->warm = sw->eager;
+    if (pthread_mutex_init(&sw->lock, NULL))
+        return AHEAD_NOMEM;
+    if (cond_init(&sw->ready, &sw->clock))
+        goto err_lock;
+    if (cond_init(&sw->room, &sw->clock))
+        goto err_ready;
+    return AHEAD_OK;
+
+err_ready:
+    pthread_cond_destroy(&sw->ready);
+err_lock:
+    pthread_mutex_destroy(&sw->lock);
+    return AHEAD_NOMEM;
+}
+
+void ahead_swap_destroy(struct ahead_swap *sw)
+{
+    pthread_cond_destroy(&sw->room);
+    pthread_cond_destroy(&sw->ready);
+    pthread_mutex_destroy(&sw->lock);
+}
+
+/* ---- halves, called locked ---- */
+
+static void empty_half_locked(struct ahead_half *h)
+{
+    h->tail = h->ready = 0;
+    h->claimed = h->pending = 0;
+    h->closed = false;
+    if (h->bytes)
+        ahead_buffer_poison(h->bytes, h->cap);
+}
+
+/* No more is claimed in the filling half; the next claim goes to the other. */
+static void close_filling_locked(struct ahead_swap *sw)
+{
+    sw->half[sw->filling].closed = true;
+    sw->filling = !sw->filling;
+    sw->stats.fills++;
+}
+
+/* Closes the filling half when it is full.  Over a source that cannot be
+ * split, also when what is left is not worth a read. */
+static void close_if_full_locked(struct ahead_swap *sw)
+{
+    const struct ahead_half *h = &sw->half[sw->filling];
+
+    if (h->cap - h->tail <= (sw->split ? 0 : h->cap / 64))
+        close_filling_locked(sw);
+}
+
+/* Takes the token for a claim. */
+static void begin_claim_locked(struct ahead_swap *sw, struct ahead_place *place)
+{
+    const struct ahead_half *h = &sw->half[sw->filling];
+
+    sw->token = true;
+    sw->token_half = sw->filling;
+    place->half = sw->filling;
+    place->bytes = h->bytes;
+    place->off = h->tail;
+    place->room = h->cap - h->tail;
+    place->want = sw->want;
+    place->empty = h->claimed == 0;
+    place->serial = sw->serial;
+    place->awaited = false;
+    if (sw->want < AHEAD_PIECE_BYTES)
+        sw->want *= 2;
+}
+
+/* The end of a maker's section: takes the next claim if `next` asks for it,
+ * then wakes.  The other way round the reader would be woken for a token that
+ * is gone when it comes. */
+static bool end_section_locked(struct ahead_swap *sw, struct ahead_place *next)
+{
+    bool again = next && fill_can_claim_locked(sw);
+
+    if (again)
+        begin_claim_locked(sw, next);
+    wake_locked(sw);
+    if (again)
+        next->awaited = sw->wish == AHEAD_WISH_BYTES && unread_locked(sw) > 0;
+    return again;
+}
+
+/* Adds a piece behind the others of its half. */
+static struct ahead_piece *add_piece_locked(struct ahead_swap *sw, unsigned half, size_t bound)
+{
+    struct ahead_half *h = &sw->half[half];
+    struct ahead_piece *p = piece_locked(sw, sw->claims++);
+
+    *p = (struct ahead_piece){ .half = half, .off = h->tail };
+    sw->stats.source_reads++;
+    h->tail += bound;
+    h->claimed++;
+    h->pending++;
+    return p;
+}
+
+static void publish_locked(struct ahead_swap *sw, const struct ahead_piece *p, size_t len)
+{
+    struct ahead_half *h = &sw->half[p->half];
+
+    sw->published++;
+    sw->position += len;
+    h->ready += len;
+    h->pending--;
+    if (h->pending == 0 && !h->closed)
+        h->tail = h->ready;
+}
+
+/* ---- endings, called locked ---- */
+
+/* Keeps the ending of the earliest claim.  `published`: how many pieces come
+ * before it.  A cancel, and an ending that was returned, stay.  `tighter`: of
+ * two for the same claim, this one leaves fewer good bytes. */
+static void record_locked(struct ahead_swap *sw, const struct ahead_error *ending, uint64_t claim,
+                          uint64_t published, bool tighter)
+{
+    if (sw->cancelled || sw->ended)
+        return;
+    if (sw->pend && (sw->pend_claim < claim || (sw->pend_claim == claim && !tighter)))
+        return;
+    sw->pend = true;
+    sw->pend_claim = claim;
+    sw->pend_published = published;
+    sw->ending = *ending;
+}
+
+static void record_cancel_locked(struct ahead_swap *sw)
+{
+    sw->pend = true;
+    sw->pend_claim = 0;
+    sw->pend_published = sw->published;
+    ahead_error_set(&sw->ending, AHEAD_CANCELLED, AHEAD_NO_OFFSET, "the stream was cancelled");
+}
+
+/* ---- the reader ---- */
+
+enum ahead_turn ahead_swap_next(struct ahead_swap *sw, struct ahead_ask ask,
+                                struct ahead_place *place, struct ahead_error *ending)
+{
+    uint64_t now = 0, deadline = 0, patience = 0;
+    enum ahead_turn turn;
+
+    pthread_mutex_lock(&sw->lock);
+    for (;;) {
+        if (start_due_locked(sw) && !ask.poll) {
+            turn = AHEAD_TURN_START;
+            break;
+        }
+        if (unread_locked(sw) > 0) {
+            turn = AHEAD_TURN_READY;
+            if (!sw->half[sw->active].closed && fill_works_locked(sw))
+                sw->stats.early_returns++;
+            break;
+        }
+        if (ending_due_locked(sw)) {
+            turn = AHEAD_TURN_ENDED;
+            sw->ending.offset = sw->position;
+            *ending = sw->ending;
+            if (sw->ending.status != AHEAD_EOF || !ask.partial)
+                sw->ended = true;
+            break;
+        }
+        if (used_up_locked(sw)) {
+            turn = AHEAD_TURN_USED;
+            break;
+        }
+        if (ask.poll) {
+            turn = AHEAD_TURN_WAIT;
+            break;
+        }
+        if (reader_can_claim_locked(sw)) {
+            turn = AHEAD_TURN_CLAIM;
+            begin_claim_locked(sw, place);
+            if (fill_works_locked(sw))
+                sw->stats.helped_pieces++;
+            else
+                sw->stats.sync_fills++;
+            break;
+        }
+        if (!now) {
+            now = now_ns(sw);
+            deadline = ask.timeout_ms ? now + ask.timeout_ms * UINT64_C(1000000) : 0;
+            patience = sw->split ? 0 : now + AHEAD_PATIENCE_NS;
+            sw->stats.reader_waits++;
+        }
+        if (deadline && now >= deadline) {
+            turn = AHEAD_TURN_TIMEDOUT;
+            break;
+        }
+        sw->hungry = now >= patience;
+        now = reader_sleep_locked(sw, AHEAD_WISH_BYTES, now,
+                                  sw->hungry || (deadline && deadline < patience) ? deadline
+                                                                                  : patience);
+    }
+    sw->hungry = false;
+    pthread_mutex_unlock(&sw->lock);
+    return turn;
+}
+
+size_t ahead_swap_take(struct ahead_swap *sw, size_t most, uint8_t **bytes, size_t *from)
+{
+    size_t n;
+
+    pthread_mutex_lock(&sw->lock);
+    n = unread_locked(sw);
+    if (n > most)
+        n = most;
+    *bytes = sw->half[sw->active].bytes;
+    *from = sw->taken;
+    sw->taken += n;
+    sw->taken_offset += n;
+    pthread_mutex_unlock(&sw->lock);
+    return n;
+}
+
+static void leave_half_locked(struct ahead_swap *sw)
+{
+    empty_half_locked(&sw->half[sw->active]);
+    sw->active = !sw->active;
+    sw->taken = 0;
+    sw->stats.swaps++;
+}
+
+void ahead_swap_give_back(struct ahead_swap *sw)
+{
+    pthread_mutex_lock(&sw->lock);
+    leave_half_locked(sw);
+    wake_locked(sw);
+    pthread_mutex_unlock(&sw->lock);
+}
+
+size_t ahead_swap_ready_bytes(struct ahead_swap *sw)
+{
+    const struct ahead_half *h;
+    size_t n;
+
+    pthread_mutex_lock(&sw->lock);
+    h = &sw->half[sw->active];
+    n = unread_locked(sw);
+    if (h->closed && h->pending == 0)
+        n += sw->half[!sw->active].ready;
+    pthread_mutex_unlock(&sw->lock);
+    return n;
+}
+
+size_t ahead_swap_buffer_bytes(struct ahead_swap *sw)
+{
+    size_t n;
+
+    pthread_mutex_lock(&sw->lock);
+    n = sw->half[0].cap + sw->half[1].cap;
+    pthread_mutex_unlock(&sw->lock);
+    return n;
+}
+
+void ahead_swap_unend(struct ahead_swap *sw)
+{
+    pthread_mutex_lock(&sw->lock);
+    sw->ended = false;
+    pthread_mutex_unlock(&sw->lock);
+}
+
+bool ahead_swap_cancelled(struct ahead_swap *sw)
+{
+    return get_field(sw, &sw->cancelled);
+}
+
+bool ahead_swap_begin_start(struct ahead_swap *sw, bool *join)
+{
+    bool start = false;
+
+    pthread_mutex_lock(&sw->lock);
+    sw->warm = true;
+    *join = sw->fill == AHEAD_FILL_LEFT;
+    if (sw->fill == AHEAD_FILL_NONE || sw->fill == AHEAD_FILL_LEFT) {
+        start = true;
+        sw->fill = AHEAD_FILL_RUNNING;
+        sw->stats.threads_started++;
+    }
+    wake_locked(sw);
+    pthread_mutex_unlock(&sw->lock);
+    return start;
+}
+
+void ahead_swap_start_failed(struct ahead_swap *sw)
+{
+    pthread_mutex_lock(&sw->lock);
+    sw->fill = AHEAD_FILL_NEVER;
+    sw->stats.threads_started--;
+    pthread_mutex_unlock(&sw->lock);
+}
+
+enum ahead_status ahead_swap_begin_seek(struct ahead_swap *sw, uint32_t timeout_ms)
+{
+    enum ahead_status st = AHEAD_OK;
+
+    pthread_mutex_lock(&sw->lock);
+    sw->hold = true;
+    if (!reader_wait_locked(sw, AHEAD_WISH_QUIET, timeout_ms))
+        st = AHEAD_TIMEDOUT;
+    if (sw->cancelled)
+        st = AHEAD_CANCELLED;
+    if (st)
+        sw->hold = false;
+    else
+        sw->token = true;
+    wake_locked(sw);
+    pthread_mutex_unlock(&sw->lock);
+    return st;
+}
+
+bool ahead_swap_ending_known(struct ahead_swap *sw)
+{
+    return get_field(sw, &sw->pend);
+}
+
+static void release_seek_locked(struct ahead_swap *sw)
+{
+    sw->token = false;
+    sw->hold = false;
+    wake_locked(sw);
+}
+
+void ahead_swap_end_seek(struct ahead_swap *sw)
+{
+    pthread_mutex_lock(&sw->lock);
+    release_seek_locked(sw);
+    pthread_mutex_unlock(&sw->lock);
+}
+
+void ahead_swap_end_seek_moved(struct ahead_swap *sw, struct ahead_source src, uint64_t offset,
+                               uint64_t unread, const struct ahead_error *ending)
+{
+    ahead_swap_drop(sw, src);
+    pthread_mutex_lock(&sw->lock);
+    sw->stats.discarded_bytes += unread + (sw->position - sw->taken_offset);
+    for (unsigned i = 0; i < 2; i++)
+        empty_half_locked(&sw->half[i]);
+    sw->filling = sw->cold_half = sw->active;
+    sw->taken = 0;
+    sw->position = sw->taken_offset = offset;
+    sw->want = FIRST_WANT_BYTES;
+    sw->serial = false;
+    sw->warm = sw->eager && sw->fill == AHEAD_FILL_RUNNING;
+    sw->pend = sw->ended = false;
+    if (sw->cancelled)
+        record_cancel_locked(sw);
+    else if (ending)
+        record_locked(sw, ending, sw->claims, sw->claims, false);
+    release_seek_locked(sw);
+    pthread_mutex_unlock(&sw->lock);
+}
+
+enum ahead_status ahead_swap_replace(struct ahead_swap *sw, uint32_t timeout_ms, uint8_t **bytes,
+                                     size_t *cap, size_t *end)
+{
+    struct ahead_half *h;
+    struct ahead_half old;
+    enum ahead_status st = AHEAD_OK;
+
+    pthread_mutex_lock(&sw->lock);
+    h = &sw->half[sw->active];
+    /* While the half is open, a claim may be on its way into it: hold the
+     * fill back until that is known, then no other can begin. */
+    sw->hold = !h->closed;
+    if (reader_wait_locked(sw, AHEAD_WISH_WHOLE, timeout_ms)) {
+        if (!h->closed)
+            close_filling_locked(sw);
+        old = *h;
+        h->bytes = *bytes;
+        h->cap = *cap;
+        *bytes = old.bytes;
+        *cap = old.cap;
+        *end = old.ready;
+        sw->taken_offset += old.ready - sw->taken;
+        leave_half_locked(sw);
+    } else {
+        st = AHEAD_TIMEDOUT;
+    }
+    sw->hold = false;
+    wake_locked(sw);
+    pthread_mutex_unlock(&sw->lock);
+    return st;
+}
+
+/* ---- any thread ---- */
+
+/* Makes a blocked read of the source return, if nobody has.  Lets go of the
+ * lock for a while; close waits for `hooks`. */
+static void hook_locked(struct ahead_swap *sw, struct ahead_source src)
+{
+    if (sw->hooked || !src.ops->interrupt)
+        return;
+    sw->hooked = true;
+    sw->hooks++;
+    pthread_mutex_unlock(&sw->lock);
+    src.ops->interrupt(src.ctx);
+    pthread_mutex_lock(&sw->lock);
+    sw->hooks--;
+    if (sw->orphan)
+        pthread_cond_signal(&sw->room);
+    wake_locked(sw);
+}
+
+void ahead_swap_cancel(struct ahead_swap *sw, struct ahead_source src)
+{
+    pthread_mutex_lock(&sw->lock);
+    if (!sw->cancelled && !sw->ended)
+        record_cancel_locked(sw);
+    sw->cancelled = true;
+    wake_locked(sw);
+    hook_locked(sw, src);
+    pthread_mutex_unlock(&sw->lock);
+}
+
+/* ---- close ---- */
+
+enum ahead_fill_state
+ahead_swap_stop(struct ahead_swap *sw, struct ahead_source src, uint32_t timeout_ms)
+{
+    enum ahead_fill_state fill;
+
+    pthread_mutex_lock(&sw->lock);
+    sw->stop = true;
+    wake_locked(sw);
+    if (sw->fill == AHEAD_FILL_RUNNING)
+        hook_locked(sw, src);
+    /* When only the hook of a cancel is late nobody else could clean up. */
+    if (!reader_wait_locked(sw, AHEAD_WISH_LEFT, timeout_ms) && sw->fill != AHEAD_FILL_RUNNING)
+        reader_wait_locked(sw, AHEAD_WISH_LEFT, 0);
+    fill = sw->fill;
+    sw->orphan = fill == AHEAD_FILL_RUNNING;
+    pthread_mutex_unlock(&sw->lock);
+    return fill;
+}
+
+void ahead_swap_drop(struct ahead_swap *sw, struct ahead_source src)
+{
+    while (sw->published < sw->claims) {
+        const struct ahead_piece *p = piece_locked(sw, sw->published);
+
+        if (src.ops->split->drop)
+            src.ops->split->drop(src.ctx, &p->note);
+        pthread_mutex_lock(&sw->lock);
+        sw->published++;
+        pthread_mutex_unlock(&sw->lock);
+    }
+}
+
+/* ---- whoever makes pieces ---- */
+
+bool ahead_swap_begin_fill(struct ahead_swap *sw, struct ahead_place *place, bool *orphan)
+{
+    bool work;
+
+    pthread_mutex_lock(&sw->lock);
+    while (!sw->stop && !sw->pend && !fill_can_claim_locked(sw)) {
+        uint64_t now = now_ns(sw);
+
+        sw->stats.fill_waits++;
+        sw->fill_waits = true;
+        sleep_locked(sw, &sw->room, 0);
+        sw->fill_waits = false;
+        sw->stats.fill_wait_ns += now_ns(sw) - now;
+    }
+    work = !sw->stop && end_section_locked(sw, place);
+    if (!work) {
+        *orphan = sw->orphan;
+        while (*orphan && sw->hooks > 0)
+            sleep_locked(sw, &sw->room, 0);
+        sw->fill = AHEAD_FILL_LEFT;
+        wake_locked(sw);
+    }
+    pthread_mutex_unlock(&sw->lock);
+    return work;
+}
+
+void ahead_swap_install(struct ahead_swap *sw, struct ahead_place *place, uint8_t *bytes,
+                        size_t cap)
+{
+    struct ahead_half *h = &sw->half[place->half];
+
+    pthread_mutex_lock(&sw->lock);
+    h->bytes = bytes;
+    h->cap = cap;
+    pthread_mutex_unlock(&sw->lock);
+    place->bytes = bytes;
+    place->room = cap;
+}
+
+bool ahead_swap_end_claim(struct ahead_swap *sw, struct ahead_place *place,
+                          const struct ahead_job *job, uint64_t *number)
+{
+    struct ahead_half *h = &sw->half[place->half];
+    bool wanted;
+
+    pthread_mutex_lock(&sw->lock);
+    sw->token = false;
+    wanted = !sw->pend && !sw->stop;
+    if (wanted) {
+        *number = sw->claims;
+        place->off = h->tail; /* it may have moved down since the claim began */
+        add_piece_locked(sw, place->half, job->bound)->note = job->note;
+        sw->makes[place->half]++;
+        if (h->tail == h->cap)
+            close_filling_locked(sw);
+        ahead_buffer_unpoison(h->bytes + place->off, job->bound);
+    }
+    wake_locked(sw);
+    pthread_mutex_unlock(&sw->lock);
+    return wanted;
+}
+
+/* Settles the next piece and publishes it, unless a cancel or a fault comes
+ * first.  Lets go of the lock for a while. */
+static void settle_locked(struct ahead_swap *sw, struct ahead_source src, struct ahead_piece *p)
+{
+    const struct ahead_split_ops *split = src.ops->split;
+    struct ahead_half *h = &sw->half[p->half];
+    const uint8_t *from = h->bytes + p->off;
+    uint8_t *to = h->bytes + h->ready;
+    uint64_t number = sw->published;
+    struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
+    enum ahead_status st = AHEAD_OK;
+    size_t len = p->len;
+
+    if (from != to || split->settle) {
+        sw->settling = true;
+        pthread_mutex_unlock(&sw->lock);
+        memmove(to, from, len);
+        if (split->settle)
+            st = split->settle(src.ctx, &p->note, to, &len, p->st, &err);
+        pthread_mutex_lock(&sw->lock);
+        sw->settling = false;
+    }
+    if (st) {
+        err.status = st;
+        record_locked(sw, &err, number, number + 1, len < p->len);
+    }
+    if (!sw->pend || number < sw->pend_published)
+        publish_locked(sw, p, len);
+}
+
+bool ahead_swap_end_make(struct ahead_swap *sw, struct ahead_source src, uint64_t number,
+                         size_t len, const struct ahead_error *err, struct ahead_place *next)
+{
+    struct ahead_piece *p;
+    bool again;
+
+    pthread_mutex_lock(&sw->lock);
+    p = piece_locked(sw, number);
+    sw->makes[p->half]--;
+    p->len = len;
+    p->st = err->status;
+    p->made = true;
+    if (err->status)
+        record_locked(sw, err, number, number + 1, false);
+    while (!sw->settling && !sw->stop && sw->published < sw->claims &&
+           !(sw->pend && sw->published >= sw->pend_published) &&
+           (p = piece_locked(sw, sw->published))->made)
+        settle_locked(sw, src, p);
+    again = end_section_locked(sw, next);
+    pthread_mutex_unlock(&sw->lock);
+    return again;
+}
+
+bool ahead_swap_end_read(struct ahead_swap *sw, const struct ahead_place *place, size_t len,
+                         struct ahead_place *next)
+{
+    bool again;
+
+    pthread_mutex_lock(&sw->lock);
+    sw->token = false;
+    sw->serial = false;
+    sw->dry = false;
+    if (!sw->pend && !sw->stop) {
+        publish_locked(sw, add_piece_locked(sw, place->half, len), len);
+        close_if_full_locked(sw);
+    }
+    again = end_section_locked(sw, next);
+    pthread_mutex_unlock(&sw->lock);
+    return again;
+}
+
+/* Gives the token back at the end of a claim that brought no piece. */
+static void release_claim_locked(struct ahead_swap *sw)
+{
+    sw->token = false;
+    wake_locked(sw);
+}
+
+void ahead_swap_end_claim_no_room(struct ahead_swap *sw)
+{
+    pthread_mutex_lock(&sw->lock);
+    if (!sw->pend)
+        close_filling_locked(sw);
+    release_claim_locked(sw);
+    pthread_mutex_unlock(&sw->lock);
+}
+
+void ahead_swap_end_claim_serial(struct ahead_swap *sw)
+{
+    pthread_mutex_lock(&sw->lock);
+    sw->serial = true;
+    release_claim_locked(sw);
+    pthread_mutex_unlock(&sw->lock);
+}
+
+void ahead_swap_end_claim_ending(struct ahead_swap *sw, const struct ahead_error *ending)
+{
+    pthread_mutex_lock(&sw->lock);
+    sw->stats.source_reads++;
+    record_locked(sw, ending, sw->claims, sw->claims, false);
+    release_claim_locked(sw);
+    pthread_mutex_unlock(&sw->lock);
+}
+
+void ahead_swap_abandon_claim(struct ahead_swap *sw)
+{
+    pthread_mutex_lock(&sw->lock);
+    release_claim_locked(sw);
+    pthread_mutex_unlock(&sw->lock);
+}
+
+void ahead_swap_going_dry(struct ahead_swap *sw)
+{
+    pthread_mutex_lock(&sw->lock);
+    sw->dry = true;
+    wake_locked(sw);
+    pthread_mutex_unlock(&sw->lock);
+}
+
+bool ahead_swap_interrupted(struct ahead_swap *sw)
+{
+    bool interrupted;
+
+    pthread_mutex_lock(&sw->lock);
+    interrupted = sw->cancelled || sw->stop;
+    pthread_mutex_unlock(&sw->lock);
+    return interrupted;
+}
+
+void ahead_swap_get_stats(struct ahead_swap *sw, struct ahead_stats *out)
+{
+    pthread_mutex_lock(&sw->lock);
+    *out = sw->stats;
+    pthread_mutex_unlock(&sw->lock);
+}

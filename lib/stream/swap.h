@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* swap.h - two halves of pieces, and who may touch what when.
+ *
+ * A stream's memory is two *halves*.  A half holds *pieces*, one behind the
+ * other from a page-aligned start; a piece is what one read or one claim gave.
+ * Each piece belongs to whoever makes it until it is *published*, then to the
+ * reader, until the reader gives the whole half back:
+ *
+ *     bytes          ready            tail             cap
+ *       |--published---|--being made----|---free---------|--slack--|
+ *       `- reader's    `- its makers'   `- of the next claim
+ *
+ * Pieces are published in the order of their claims, so what is published is
+ * always one run from the start of the half.  The reader walks into it while
+ * the rest is being made.  A half that takes no more claims is *closed*; the
+ * reader has used it up when it is closed, nothing in it is pending, and all
+ * of it has been read: then the halves are swapped.
+ *
+ * Guard words of shared fields:
+ *
+ *   immutable   set before the stream is shared, read by all
+ *   reader      the reading thread only
+ *   lock        any thread, holding `lock`
+ *   holder      whoever has the token
+ *
+ * `lock` is a leaf: no function of the source, no callback and no allocation
+ * is called while it is held.  tests/model has this protocol in Promela; the
+ * names of its states are those used here. */
+#ifndef AHEAD_STREAM_SWAP_H
+#define AHEAD_STREAM_SWAP_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ahead/source.h>
+#include <ahead/stream.h>
+
+#include "source/split.h"
+
+enum {
+    /* Pieces claimed and not yet published, in both halves together.  A
+     * maker that is held up lets the others run this far ahead of it. */
+    AHEAD_RING = 16,
+    /* Memory in front of each half, for unread bytes of the one before. */
+    AHEAD_PAGE = 4096
+};
+
+/* How long a reader sleeps, over a source that cannot be split, before it
+ * takes what is published, however little: shorter, and the wake-ups of a
+ * fast source cost more than they bring; longer, and a slow one is late. */
+#define AHEAD_PATIENCE_NS 300000
+
+struct ahead_half {
+    uint8_t *bytes;   /* lock; written while the half is empty, by the token's holder */
+    size_t cap;       /* lock; as bytes */
+    size_t tail;      /* lock: bytes given out to makers, by the bounds of their claims */
+    size_t ready;     /* lock: bytes published */
+    unsigned claimed; /* lock: pieces claimed since it was empty; those of 0 bytes count */
+    unsigned pending; /* lock: of these, not yet published */
+    bool closed;      /* lock: a latch; nothing more is claimed here until it is empty */
+};
+
+/* A piece that has been claimed and not yet published. */
+struct ahead_piece {
+    struct ahead_note note;
+    size_t off;           /* lock: its place in the half, by the bounds */
+    size_t len;           /* lock: once made: how many bytes are good */
+    unsigned half;        /* lock */
+    enum ahead_status st; /* lock: once made: what make returned */
+    bool made;            /* lock */
+};
+
+/* What the second thread is doing. */
+enum ahead_fill_state {
+    AHEAD_FILL_NONE,    /* never started, or joined */
+    AHEAD_FILL_RUNNING, /* it works, or sleeps until there is room */
+    AHEAD_FILL_LEFT,    /* it has ended, and wants to be joined */
+    AHEAD_FILL_NEVER    /* not wanted, or it could not be started: the reader fills */
+};
+
+/* What the reader sleeps for. */
+enum ahead_wish {
+    AHEAD_WISH_NONE,  /* it is awake */
+    AHEAD_WISH_BYTES, /* something to read, the ending, or a claim to make */
+    AHEAD_WISH_QUIET, /* no token, no makes, no settler: seek, swap_buffer */
+    AHEAD_WISH_WHOLE, /* nothing pending in its own half: swap_buffer */
+    AHEAD_WISH_LEFT   /* the second thread gone, no interrupt running: close */
+};
+
+struct ahead_swap {
+    pthread_mutex_t lock;
+    pthread_cond_t ready; /* the reader waits: see enum ahead_wish */
+    pthread_cond_t room;  /* the second thread waits: a claim to make, or to leave */
+    clockid_t clock;      /* immutable: of both conditions */
+
+    bool split;     /* immutable: the source offers claim, make and settle */
+    bool may_block; /* immutable: a claim can block for as long as a peer likes */
+    bool delegate;  /* immutable: claims that may block are the second thread's (read timeout) */
+    bool eager;     /* immutable: the second thread claims from the start, and after a seek */
+
+    struct ahead_half half[2];
+    unsigned active;    /* lock: the reader's half; only the reader writes it */
+    unsigned filling;   /* lock: the half of the next claim */
+    unsigned cold_half; /* lock: the first half used since open or seek */
+    size_t taken;       /* lock: how far the reader's window reaches in its half; reader writes */
+
+    struct ahead_piece ring[AHEAD_RING]; /* lock: piece number n is ring[n % AHEAD_RING] */
+    uint64_t claims;                     /* lock: number of the next claim */
+    uint64_t published;                  /* lock: number of the next piece to publish */
+    uint64_t position;                   /* lock: where in the stream the published bytes end */
+    uint64_t taken_offset;               /* lock: where in the stream the reader's window ends */
+    size_t want;                         /* lock: bytes to ask for in the next claim; grows */
+
+    bool token;          /* lock: somebody claims, reads, skips or seeks */
+    unsigned token_half; /* lock: where the token's holder will put its piece */
+    bool hold;           /* lock: the reader wants the token; the fill takes no new one */
+    bool serial;         /* lock: the next step is a read(), once all else is published */
+    unsigned makes[2];   /* lock: makes under way in each half */
+    bool settling;       /* lock: somebody settles */
+
+    bool pend;                 /* lock: an ending is known */
+    uint64_t pend_claim;       /* lock: the claim that it came from; the earliest wins */
+    uint64_t pend_published;   /* lock: it is due when so many pieces are published */
+    struct ahead_error ending; /* lock: valid with pend */
+    bool ended;                /* lock: it has been returned to the reader */
+
+    bool cancelled; /* lock: a latch */
+    bool stop;      /* lock: a latch: close has begun */
+    bool hooked;    /* lock: a latch: interrupt() has been called */
+    unsigned hooks; /* lock: callers inside interrupt() */
+    bool orphan;    /* lock: close ran out of time; the second thread cleans up */
+
+    enum ahead_fill_state fill; /* lock */
+    bool warm;                  /* lock: the second thread may claim */
+    bool fill_waits;            /* lock: asleep on `room` */
+    enum ahead_wish wish;       /* lock: what the reader sleeps for */
+    bool hungry;                /* lock: its patience is over: any byte wakes it */
+    bool dry;                   /* lock: the source is about to block */
+
+    struct ahead_stats stats; /* lock */
+};
+
+/* Where a claim will put its bytes. */
+struct ahead_place {
+    uint8_t *bytes; /* of the half; NULL: it has no memory yet */
+    unsigned half;
+    size_t off;        /* from the start of the half */
+    size_t want, room; /* bytes to ask for; bytes that there are, maybe fewer */
+    bool empty;        /* nothing has been claimed in this half yet */
+    bool serial;       /* it has to be a read() */
+    bool awaited;      /* the reader sleeps, and what is published did not wake it */
+};
+
+/* What the reader is to do next. */
+enum ahead_turn {
+    AHEAD_TURN_READY, /* bytes are published behind its window: take them */
+    AHEAD_TURN_ENDED, /* the ending is due */
+    AHEAD_TURN_USED,  /* save what is unread, then ahead_swap_give_back() */
+    AHEAD_TURN_CLAIM, /* it has the token: claim and make at *place */
+    AHEAD_TURN_START, /* the second thread is worth its while: start it */
+    AHEAD_TURN_WAIT,  /* nothing without sleeping, and that was not asked for */
+    AHEAD_TURN_TIMEDOUT
+};
+
+/* How ahead_swap_next() is asked. */
+struct ahead_ask {
+    uint32_t timeout_ms; /* of each sleep; 0: none */
+    bool poll;           /* neither sleep nor claim */
+    bool partial;        /* bytes are unread: a clean end is not reached by them */
+};
+
+/* Set up lock and conditions; the rest of *sw is zero but for the immutable
+ * fields.  AHEAD_OK, AHEAD_NOMEM. */
+enum ahead_status ahead_swap_init(struct ahead_swap *sw);
+void ahead_swap_destroy(struct ahead_swap *sw);
+
+/* ---- the reader ---- */
+
+/* Decide what is next, and sleep until there is something.  *place is filled
+ * in with TURN_CLAIM, *ending with TURN_ENDED. */
+enum ahead_turn ahead_swap_next(struct ahead_swap *sw, struct ahead_ask ask,
+                                struct ahead_place *place, struct ahead_error *ending);
+
+/* Take up to `most` published bytes into the reader's window: how many.
+ * *bytes is the start of its half, *from where they begin in it. */
+size_t ahead_swap_take(struct ahead_swap *sw, size_t most, uint8_t **bytes, size_t *from);
+
+/* The reader's half is used up, and what was unread in it has been saved. */
+void ahead_swap_give_back(struct ahead_swap *sw);
+
+/* Bytes published behind the reader's window, in both halves. */
+size_t ahead_swap_ready_bytes(struct ahead_swap *sw);
+
+/* The bytes that both halves hold at most; 0: they have no memory yet. */
+size_t ahead_swap_buffer_bytes(struct ahead_swap *sw);
+
+/* The reader went back in front of an ending that it was given: it is due
+ * again, and a cancel may come before it. */
+void ahead_swap_unend(struct ahead_swap *sw);
+
+/* Whether ahead_swap_cancel() was called. */
+bool ahead_swap_cancelled(struct ahead_swap *sw);
+
+/* Let the second thread claim.  true: there is none, and the caller is to
+ * start it (one that has left is to be joined first). */
+bool ahead_swap_begin_start(struct ahead_swap *sw, bool *join);
+/* It could not be started: the reader fills. */
+void ahead_swap_start_failed(struct ahead_swap *sw);
+
+/* Wait until no step of the source runs, and take the token; the fill takes no
+ * new claim meanwhile.  AHEAD_OK; AHEAD_CANCELLED, AHEAD_TIMEDOUT: nothing
+ * changed. */
+enum ahead_status ahead_swap_begin_seek(struct ahead_swap *sw, uint32_t timeout_ms);
+
+/* Whether an ending is known already.  With the token held. */
+bool ahead_swap_ending_known(struct ahead_swap *sw);
+
+/* Give the token back: the source has not moved. */
+void ahead_swap_end_seek(struct ahead_swap *sw);
+
+/* Give the token back: the source stands at `offset` now.  All that was
+ * buffered is dropped, and so is the ending, but for a cancel; `ending`, if
+ * not NULL, is the new one.  `unread`: bytes left in the reader's window, for
+ * the statistics. */
+void ahead_swap_end_seek_moved(struct ahead_swap *sw, struct ahead_source src, uint64_t offset,
+                               uint64_t unread, const struct ahead_error *ending);
+
+/* Close the reader's half where it stands, wait until all of it is published,
+ * and replace its memory.  In: *bytes and *cap of the new memory; out: of the
+ * old, with *end where its bytes end.  The reader's window has been taken; it
+ * goes on with the other half.  AHEAD_OK, AHEAD_TIMEDOUT. */
+enum ahead_status ahead_swap_replace(struct ahead_swap *sw, uint32_t timeout_ms, uint8_t **bytes,
+                                     size_t *cap, size_t *end);
+
+/* Close: no claim begins from here on.  Interrupts the source if another
+ * thread may be in it, and waits until the second thread has left, up to
+ * timeout_ms (0: for ever).  AHEAD_FILL_RUNNING: it has not, and owns the
+ * stream now; AHEAD_FILL_LEFT: it is to be joined. */
+enum ahead_fill_state
+ahead_swap_stop(struct ahead_swap *sw, struct ahead_source src, uint32_t timeout_ms);
+
+/* Drop what was claimed and will not be published.  Nobody else is left. */
+void ahead_swap_drop(struct ahead_swap *sw, struct ahead_source src);
+
+/* ---- whoever makes pieces: the second thread, the reader ---- */
+
+/* The second thread: wait for something to claim.  false: leave, and touch
+ * nothing of the stream any more; unless *orphan: close gave up waiting, and
+ * the thread is to clean up. */
+bool ahead_swap_begin_fill(struct ahead_swap *sw, struct ahead_place *place, bool *orphan);
+
+/* With the token held: give the half of *place memory. */
+void ahead_swap_install(struct ahead_swap *sw, struct ahead_place *place, uint8_t *bytes,
+                        size_t cap);
+
+/* The claim came back with a piece: its place is fixed (place->off), and the
+ * token is free again.  *number names it.  false: drop it, an ending or a
+ * cancel came first. */
+bool ahead_swap_end_claim(struct ahead_swap *sw, struct ahead_place *place,
+                          const struct ahead_job *job, uint64_t *number);
+
+/* A piece was made: `len` good bytes, err->status says how it went.  Settles
+ * and publishes what is complete, in order.  `next` is NULL for the reader;
+ * for the second thread the next claim is taken in the same section, so that
+ * a fast reader does not get between two pieces: then true and *next. */
+bool ahead_swap_end_make(struct ahead_swap *sw, struct ahead_source src, uint64_t number,
+                         size_t len, const struct ahead_error *err, struct ahead_place *next);
+
+/* The token's holder made a piece of len > 0 bytes at *place by read(), with
+ * nothing else unpublished.  `next` as above. */
+bool ahead_swap_end_read(struct ahead_swap *sw, const struct ahead_place *place, size_t len,
+                         struct ahead_place *next);
+
+/* The claim came back without a piece; the token is free again. */
+void ahead_swap_end_claim_no_room(struct ahead_swap *sw); /* this half closes short */
+void ahead_swap_end_claim_serial(struct ahead_swap *sw);  /* a read() is to follow */
+void ahead_swap_end_claim_ending(struct ahead_swap *sw, const struct ahead_error *ending);
+void ahead_swap_abandon_claim(struct ahead_swap *sw); /* nothing was asked */
+
+/* The source is about to block: a reader that sleeps gets what there is. */
+void ahead_swap_going_dry(struct ahead_swap *sw);
+
+/* Copy the figures, but for the bytes that were delivered. */
+void ahead_swap_get_stats(struct ahead_swap *sw, struct ahead_stats *out);
+
+/* Whether cancel or close has begun. */
+bool ahead_swap_interrupted(struct ahead_swap *sw);
+
+/* ---- any thread ---- */
+
+/* End the stream with AHEAD_CANCELLED, unless an ending was returned already,
+ * and call the source's interrupt() if nobody has. */
+void ahead_swap_cancel(struct ahead_swap *sw, struct ahead_source src);
+
+#endif

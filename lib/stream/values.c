@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* values.c - what read.h reads that is not one fixed-width value: arrays,
+ * numbers of variable length, strings, lines. */
+#include <ahead/read.h>
+
+#include "stream/core.h"
+
+#include <string.h>
+
+/* ---- arrays ---- */
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define HOST_IS_BIG_ENDIAN true
+#else
+#define HOST_IS_BIG_ENDIAN false
+#endif
+
+/* memcpy() of one value on either side: dst need not be aligned. */
+#define SWAP_VALUES(type, swap)                                                                    \
+    for (size_t i = 0; i < n; i++) {                                                               \
+        type v;                                                                                    \
+                                                                                                   \
+        memcpy(&v, src + i * sizeof v, sizeof v);                                                  \
+        v = swap(v);                                                                               \
+        memcpy(dst + i * sizeof v, &v, sizeof v);                                                  \
+    }
+
+static void copy_swapped(uint8_t *restrict dst, const uint8_t *restrict src, size_t n, size_t width)
+{
+    switch (width) {
+    case 2: SWAP_VALUES(uint16_t, __builtin_bswap16) break;
+    case 4: SWAP_VALUES(uint32_t, __builtin_bswap32) break;
+    case 8: SWAP_VALUES(uint64_t, __builtin_bswap64) break;
+    }
+}
+
+enum ahead_status ahead_read_array(struct ahead_stream *s, void *dst, size_t n, size_t width,
+                                   bool big_endian, size_t *got)
+{
+    struct ahead_core *c = ahead_core_of(s);
+    enum ahead_status st = AHEAD_OK;
+    size_t done = 0;
+
+    if (got)
+        *got = 0;
+    if (!s || (!dst && n > 0) || (width != 2 && width != 4 && width != 8) || n > SIZE_MAX / width)
+        return AHEAD_INVALID;
+    AHEAD_ENTER(c, AHEAD_INVALID);
+    if (n == 0)
+        return c->reached && ahead_core_unread(c) == 0 ? c->error.status : AHEAD_OK;
+    while (done < n) {
+        size_t k = ahead_core_unread(c) / width;
+        uint8_t *to = (uint8_t *)dst + done * width;
+
+        if (k == 0) {
+            if ((st = ahead_core_need(c, width)))
+                break;
+            continue;
+        }
+        if (k > n - done)
+            k = n - done;
+        if (big_endian == HOST_IS_BIG_ENDIAN)
+            memcpy(to, s->next, k * width);
+        else
+            copy_swapped(to, s->next, k, width);
+        s->next += k * width;
+        done += k;
+    }
+    if (got)
+        *got = done;
+    if (st == AHEAD_EOF && done > 0)
+        return ahead_core_fail(c, AHEAD_TRUNCATED, "the input ends after %zu of %zu values", done,
+                               n);
+    return st;
+}
+
+/* ---- numbers of variable length ---- */
+
+enum ahead_status ahead_read_varint(struct ahead_stream *s, unsigned bits, uint64_t *v)
+{
+    struct ahead_core *c = ahead_core_of(s);
+    uint64_t value = 0;
+    enum ahead_status st;
+
+    if (!s || !v || (bits != 32 && bits != 64))
+        return AHEAD_INVALID;
+    AHEAD_ENTER(c, AHEAD_INVALID);
+    for (unsigned shift = 0; shift < bits; shift += 7) {
+        unsigned i = shift / 7;
+        uint8_t byte;
+
+        if ((st = ahead_core_need(c, i + 1)))
+            return st;
+        byte = s->next[i];
+        if (bits - shift < 7 && (byte & 0x7f) >> (bits - shift))
+            return ahead_core_fail(c, AHEAD_CORRUPT,
+                                   "a number of variable length has more than %u bits", bits);
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            s->next += i + 1;
+            *v = value;
+            return AHEAD_OK;
+        }
+    }
+    return ahead_core_fail(c, AHEAD_CORRUPT, "a number of variable length has more than %u bytes",
+                           (bits + 6) / 7);
+}
+
+/* ---- strings ---- */
+
+/* Whether p[0..len) is what Java's readUTF() accepts: one, two or three bytes
+ * for each UTF-16 unit.  *bad is where it is not. */
+static bool is_modified_utf8(const uint8_t *p, size_t len, size_t *bad)
+{
+    for (size_t i = 0, more; i < len; i += more + 1) {
+        *bad = i;
+        if (p[i] < 0x80)
+            more = 0;
+        else if (p[i] >> 5 == 6)
+            more = 1;
+        else if (p[i] >> 4 == 14)
+            more = 2;
+        else
+            return false;
+        if (more > len - i - 1)
+            return false;
+        for (size_t k = 1; k <= more; k++)
+            if (p[i + k] >> 6 != 2)
+                return false;
+    }
+    return true;
+}
+
+enum ahead_status ahead_read_utf(struct ahead_stream *s, char *dst, size_t cap, size_t *len)
+{
+    struct ahead_core *c = ahead_core_of(s);
+    const uint8_t *p;
+    size_t n, have, bad;
+    enum ahead_status st;
+
+    if (!s || !len || (!dst && cap > 0))
+        return AHEAD_INVALID;
+    *len = 0;
+    AHEAD_ENTER(c, AHEAD_INVALID);
+    if ((st = ahead_core_need(c, 2)))
+        return st;
+    n = ahead_load_u16_be(s->next);
+    if (n > cap) {
+        *len = n;
+        return ahead_core_fail(c, AHEAD_LIMIT, "a string of %zu bytes does not fit into %zu", n,
+                               cap);
+    }
+    if ((st = ahead_core_peek(c, 2 + n, &p, &have)))
+        return st == AHEAD_EOF ? AHEAD_TRUNCATED : st;
+    if (!is_modified_utf8(p + 2, n, &bad))
+        return ahead_core_fail(c, AHEAD_CORRUPT,
+                               "byte %zu of a string of %zu bytes is not modified UTF-8", bad, n);
+    if (n > 0)
+        memcpy(dst, p + 2, n);
+    *len = n;
+    s->next += 2 + n;
+    return AHEAD_OK;
+}
+
+/* ---- lines and the like ---- */
+
+enum ahead_status ahead_read_until(struct ahead_stream *s, uint8_t delim, size_t max,
+                                   const uint8_t **data, size_t *len)
+{
+    struct ahead_core *c = ahead_core_of(s);
+    size_t seen = 0, have;
+    const uint8_t *found = NULL;
+    enum ahead_status st = AHEAD_OK;
+
+    if (!s || !data || !len)
+        return AHEAD_INVALID;
+    *data = NULL;
+    *len = 0;
+    AHEAD_ENTER(c, AHEAD_INVALID);
+    if (max == 0)
+        max = AHEAD_MAX_GATHER_BYTES;
+    for (;;) {
+        have = ahead_core_unread(c) < max ? ahead_core_unread(c) : max;
+        found = memchr(s->next + seen, delim, have - seen);
+        if (found || st)
+            break;
+        if (have == max)
+            return ahead_core_fail(c, AHEAD_LIMIT, "no byte 0x%02x within %zu bytes", delim, max);
+        seen = have;
+        /* Twice as much each time, so that gathering a long line is linear. */
+        st = ahead_core_more(c, 2 * have + AHEAD_PAGE);
+    }
+    if (st && (st != AHEAD_EOF || have == 0))
+        return st;
+    *data = s->next;
+    *len = found ? (size_t)(found - s->next) + 1 : have;
+    s->next += *len;
+    if (!st)
+        return AHEAD_OK;
+    return ahead_core_fail(c, AHEAD_TRUNCATED, "the input ends without a byte 0x%02x", delim);
+}
