@@ -524,6 +524,8 @@ static enum ahead_status skip_source(struct ahead_core *c, uint64_t n, uint64_t 
     enum ahead_status st = begin_seek(c);
     uint64_t ready, skipped = 0;
 
+    if (st == AHEAD_CANCELLED) /* bytes at hand come first */
+        return AHEAD_OK;
     if (st)
         return st;
     ready = ahead_swap_ready_bytes(&c->swap);
