@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench_overlap.c - reading ahead against what else one could do, for each kind
+ * of source, by weight of the reader.
+ *
+ * Sizes: AHEAD_BENCH_MIB (256).  A column is a median of ratios within a round,
+ * with its 95 % interval. */
+#include "support/measure.h"
+#include "support/strategies.h"
+
+#include <criterion/criterion.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ROUNDS 15
+
+/* ---- inputs ---- */
+
+struct input {
+    char path[64];
+    uint64_t bytes;
+};
+
+/* A file of pseudo-random bytes in the page cache. */
+static struct input *make_file(uint64_t bytes)
+{
+    struct input *in = calloc(1, sizeof *in);
+    static uint32_t block[PIECE / 4];
+    uint32_t x = 1;
+    int fd;
+
+    cr_assert(in);
+    snprintf(in->path, sizeof in->path, "/tmp/ahead-bench-XXXXXX");
+    fd = mkstemp(in->path);
+    cr_assert(fd >= 0);
+    for (uint64_t done = 0; done < bytes; done += sizeof block) {
+        for (size_t i = 0; i < PIECE / 4; i++)
+            block[i] = x = x * 1664525 + 1013904223;
+        cr_assert(write(fd, block, sizeof block) == (ssize_t)sizeof block);
+    }
+    close(fd);
+    in->bytes = bytes;
+    return in;
+}
+
+static void remove_input(struct input *in)
+{
+    unlink(in->path);
+    free(in);
+}
+
+static struct ahead_source open_file(void *input)
+{
+    struct ahead_source src;
+
+    cr_assert(ahead_source_path(&src, ((struct input *)input)->path) == AHEAD_OK);
+    return src;
+}
+
+/* A callback over the same file, of which the library knows nothing: 32 KiB a
+ * call, as a decompressor's block. */
+static ssize_t callback_read(void *ctx, void *dst, size_t len, struct ahead_error *err)
+{
+    (void)err;
+    return read((int)(intptr_t)ctx, dst, len < 32768 ? len : 32768);
+}
+
+static enum ahead_status callback_close(void *ctx, struct ahead_error *err)
+{
+    (void)err;
+    close((int)(intptr_t)ctx);
+    return AHEAD_OK;
+}
+
+static const struct ahead_source_ops callback_ops = {
+    .read = callback_read,
+    .close = callback_close,
+};
+
+static struct ahead_source open_callback(void *input)
+{
+    int fd = open(((struct input *)input)->path, O_RDONLY | O_CLOEXEC);
+
+    cr_assert(fd >= 0);
+    return (struct ahead_source){ .ops = &callback_ops, .ctx = (void *)(intptr_t)fd };
+}
+
+/* ---- one cell ---- */
+
+enum { P, C, S, A, T, B, H, M };
+
+static const struct way all_ways[] = {
+    { "P", run_source_alone, NULL }, { "C", run_reader_alone, NULL },
+    { "S", run_synchronous, NULL },  { "A", run_ahead, NULL },
+    { "T", run_textbook, NULL },     { "B", run_bare_pipeline, NULL },
+    { "H", run_two_loops, NULL },    { "M", run_mapping, NULL },
+};
+
+static void print_figure(const char *what, struct figure f)
+{
+    printf("  %-14s %6.3f  [%6.3f, %6.3f]\n", what, f.median, f.low, f.high);
+}
+
+static void cell(const char *name, struct job *j, bool split)
+{
+    static struct table t;
+    struct way ways[8];
+    size_t n = j->path ? 8 : 7;
+    struct {
+        const char *what;
+        struct figure f;
+    } rows[10];
+    size_t k = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        ways[i] = all_ways[i];
+        ways[i].ctx = j;
+    }
+    measure(&t, name, ways, n, ROUNDS);
+    for (size_t i = S; i < n; i++)
+        cr_assert(t.sum[i] == t.sum[S], "%s: %s read something else", name, ways[i].name);
+    for (unsigned r = 0; r < t.rounds; r++)
+        t.wall[H][r] /= 2;
+
+    printf("\n%s, %.0f MiB, reader over %.2f x its bytes\n", name, (double)j->bytes / (1 << 20),
+           1 + j->extra);
+    for (size_t i = 0; i < n; i++) {
+        struct figure w = wall_of(&t, (int)i), u = cpu_of(&t, (int)i);
+
+        printf("  %s %8.2f ms, CPU %8.2f ms\n", ways[i].name, w.median * 1e3, u.median * 1e3);
+        record("overlap", name, ways[i].name, w, "s");
+    }
+    rows[k].what = "A/max(P,C)";
+    rows[k++].f = wall_ratio(&t, A, P, C, -1);
+    rows[k].what = split ? "A/max(C,H)" : "A/max(P,C,B)";
+    rows[k++].f = split ? wall_ratio(&t, A, C, H, -1) : wall_ratio(&t, A, P, C, B);
+    rows[k].what = "A/S";
+    rows[k++].f = wall_ratio(&t, A, S, -1, -1);
+    rows[k].what = "T/S";
+    rows[k++].f = wall_ratio(&t, T, S, -1, -1);
+    if (j->path) {
+        rows[k].what = "A/M";
+        rows[k++].f = wall_ratio(&t, A, M, -1, -1);
+    }
+    rows[k].what = "CPU A/S";
+    rows[k++].f = cpu_ratio(&t, A, S);
+    for (size_t i = 0; i < k; i++) {
+        print_figure(rows[i].what, rows[i].f);
+        record("overlap", name, rows[i].what, rows[i].f, "ratio");
+    }
+    printf("  wake-ups/MiB %.3f, early returns %llu, waits: reader %llu, fill %llu, helped %llu\n",
+           (double)j->stats.wakeups / ((double)j->bytes / (1 << 20)),
+           (unsigned long long)j->stats.early_returns, (unsigned long long)j->stats.reader_waits,
+           (unsigned long long)j->stats.fill_waits, (unsigned long long)j->stats.helped_pieces);
+    fflush(stdout);
+}
+
+/* How many times the reader has to go over its bytes again to take as long as
+ * `times` the source alone. */
+static double calibrate(struct job *j, double times)
+{
+    double best_p = 1e9, best_c = 1e9, c_extra = 1e9, want;
+
+    for (int i = 0; i < 5; i++) {
+        double t = wall_now();
+
+        run_source_alone(j);
+        if (wall_now() - t < best_p)
+            best_p = wall_now() - t;
+        j->extra = 0;
+        t = wall_now();
+        run_reader_alone(j);
+        if (wall_now() - t < best_c)
+            best_c = wall_now() - t;
+        j->extra = 1;
+        t = wall_now();
+        run_reader_alone(j);
+        if (wall_now() - t < c_extra)
+            c_extra = wall_now() - t;
+    }
+    want = times * best_p;
+    return want > best_c ? (want - best_c) / (c_extra - best_c) : 0;
+}
+
+static void weights(const char *source, struct job *j, bool split)
+{
+    char name[64];
+
+    print_machine();
+    snprintf(name, sizeof name, "%s light", source);
+    j->extra = 0;
+    cell(name, j, split);
+    snprintf(name, sizeof name, "%s balanced", source);
+    j->extra = calibrate(j, 1);
+    cell(name, j, split);
+    snprintf(name, sizeof name, "%s heavy", source);
+    j->extra = calibrate(j, 3);
+    cell(name, j, split);
+}
+
+static uint64_t bytes_to_read(void)
+{
+    return (uint64_t)size_from_env("AHEAD_BENCH_MIB", 256) << 20;
+}
+
+Test(overlap, file)
+{
+    struct input *in = make_file(bytes_to_read());
+    struct job j = { .open = open_file, .input = in, .path = in->path, .bytes = in->bytes };
+
+    weights("file", &j, true);
+    remove_input(in);
+}
+
+Test(overlap, callback)
+{
+    struct input *in = make_file(bytes_to_read());
+    struct job j = { .open = open_callback, .input = in, .bytes = in->bytes };
+
+    weights("callback", &j, false);
+    remove_input(in);
+}
