@@ -58,41 +58,43 @@ AHEAD_INLINE enum ahead_status ahead_cursor_need(struct ahead_cursor *c, size_t 
     return st;
 }
 
-/* Loads, byte by byte in the source and one instruction in the program: right
- * at every alignment and on either kind of machine. */
+/* From the byte order that is asked for to this machine's.  Not byte by byte:
+ * clang does not make one load of that when the sign is extended. */
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define AHEAD_SWAP_BE_(bits, v) __builtin_bswap##bits(v)
+#define AHEAD_SWAP_LE_(bits, v) (v)
+#elif defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define AHEAD_SWAP_BE_(bits, v) (v)
+#define AHEAD_SWAP_LE_(bits, v) __builtin_bswap##bits(v)
+#else
+#error "libahead needs a compiler that defines __BYTE_ORDER__"
+#endif
+
+/* Loads at any alignment: one instruction, or two. */
+#define AHEAD_DEFINE_LOAD_(bits)                                                                   \
+    AHEAD_INLINE uint##bits##_t ahead_load_u##bits##_be(const uint8_t *p)                          \
+    {                                                                                              \
+        uint##bits##_t v;                                                                          \
+                                                                                                   \
+        memcpy(&v, p, sizeof v);                                                                   \
+        return AHEAD_SWAP_BE_(bits, v);                                                            \
+    }                                                                                              \
+                                                                                                   \
+    AHEAD_INLINE uint##bits##_t ahead_load_u##bits##_le(const uint8_t *p)                          \
+    {                                                                                              \
+        uint##bits##_t v;                                                                          \
+                                                                                                   \
+        memcpy(&v, p, sizeof v);                                                                   \
+        return AHEAD_SWAP_LE_(bits, v);                                                            \
+    }
+
+AHEAD_DEFINE_LOAD_(16)
+AHEAD_DEFINE_LOAD_(32)
+AHEAD_DEFINE_LOAD_(64)
+
 AHEAD_INLINE uint8_t ahead_load_u8(const uint8_t *p)
 {
     return p[0];
-}
-
-AHEAD_INLINE uint16_t ahead_load_u16_be(const uint8_t *p)
-{
-    return (uint16_t)((unsigned)p[0] << 8 | p[1]);
-}
-
-AHEAD_INLINE uint16_t ahead_load_u16_le(const uint8_t *p)
-{
-    return (uint16_t)((unsigned)p[1] << 8 | p[0]);
-}
-
-AHEAD_INLINE uint32_t ahead_load_u32_be(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-AHEAD_INLINE uint32_t ahead_load_u32_le(const uint8_t *p)
-{
-    return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
-}
-
-AHEAD_INLINE uint64_t ahead_load_u64_be(const uint8_t *p)
-{
-    return (uint64_t)ahead_load_u32_be(p) << 32 | ahead_load_u32_be(p + 4);
-}
-
-AHEAD_INLINE uint64_t ahead_load_u64_le(const uint8_t *p)
-{
-    return (uint64_t)ahead_load_u32_le(p + 4) << 32 | ahead_load_u32_le(p);
 }
 
 /* Each line below gives ahead_read_NAME(s, v) and ahead_cursor_read_NAME(c, v)
