@@ -124,6 +124,13 @@ static bool wish_granted_locked(const struct ahead_swap *sw)
 
 /* ---- waking and sleeping ---- */
 
+static void wake_fill_locked(struct ahead_swap *sw)
+{
+    sw->rest = AHEAD_REST_NONE;
+    sw->stats.wakeups++;
+    pthread_cond_signal(&sw->room);
+}
+
 static void wake_locked(struct ahead_swap *sw)
 {
     if (wish_granted_locked(sw)) {
@@ -131,11 +138,10 @@ static void wake_locked(struct ahead_swap *sw)
         sw->stats.wakeups++;
         pthread_cond_signal(&sw->ready);
     }
-    if (sw->fill_waits && (sw->stop || sw->pend || fill_can_claim_locked(sw))) {
-        sw->fill_waits = false;
-        sw->stats.wakeups++;
-        pthread_cond_signal(&sw->room);
-    }
+    if (sw->rest == AHEAD_REST_NONE)
+        return;
+    if (sw->stop || sw->pend || (sw->rest == AHEAD_REST_SLEEP && fill_can_claim_locked(sw)))
+        wake_fill_locked(sw);
 }
 
 static uint64_t now_ns(const struct ahead_swap *sw)
@@ -167,6 +173,8 @@ reader_sleep_locked(struct ahead_swap *sw, enum ahead_wish wish, uint64_t now, u
 {
     uint64_t then;
 
+    if (sw->rest == AHEAD_REST_NAP && fill_can_claim_locked(sw))
+        wake_fill_locked(sw);
     sw->wish = wish;
     sleep_locked(sw, &sw->ready, until);
     sw->wish = AHEAD_WISH_NONE;
@@ -451,6 +459,8 @@ static void leave_half_locked(struct ahead_swap *sw)
     sw->active = !sw->active;
     sw->taken = 0;
     sw->stats.swaps++;
+    if (sw->rest != AHEAD_REST_NONE && !sw->room_ns)
+        sw->room_ns = now_ns(sw);
 }
 
 void ahead_swap_give_back(struct ahead_swap *sw)
@@ -681,20 +691,44 @@ void ahead_swap_drop(struct ahead_swap *sw, struct ahead_source src)
 
 /* ---- whoever makes pieces ---- */
 
+static bool fill_may_go_on_locked(const struct ahead_swap *sw)
+{
+    return sw->stop || sw->pend || fill_can_claim_locked(sw);
+}
+
+/* Rests until there is something to claim, or to leave for. */
+static void fill_rest_locked(struct ahead_swap *sw)
+{
+    uint64_t since = now_ns(sw), now = since;
+
+    sw->stats.fill_waits++;
+    sw->room_ns = 0;
+    do {
+        bool nap = now - since < sw->nap_ns;
+
+        sw->rest = nap ? AHEAD_REST_NAP : AHEAD_REST_SLEEP;
+        sleep_locked(sw, &sw->room, nap ? since + sw->nap_ns : 0);
+        sw->rest = AHEAD_REST_NONE;
+        now = now_ns(sw);
+    } while (!fill_may_go_on_locked(sw));
+    sw->stats.fill_wait_ns += now - since;
+
+    /* The next time a little longer than was needed now: what is slept too
+     * long costs nothing, as a whole half is ready. */
+    if (sw->room_ns) {
+        sw->nap_ns = (sw->room_ns - since) + (sw->room_ns - since) / 8;
+        if (sw->nap_ns > AHEAD_MAX_NAP_NS)
+            sw->nap_ns = 0;
+    }
+}
+
 bool ahead_swap_begin_fill(struct ahead_swap *sw, struct ahead_place *place, bool *orphan)
 {
     bool work;
 
     pthread_mutex_lock(&sw->lock);
-    while (!sw->stop && !sw->pend && !fill_can_claim_locked(sw)) {
-        uint64_t now = now_ns(sw);
-
-        sw->stats.fill_waits++;
-        sw->fill_waits = true;
-        sleep_locked(sw, &sw->room, 0);
-        sw->fill_waits = false;
-        sw->stats.fill_wait_ns += now_ns(sw) - now;
-    }
+    if (!fill_may_go_on_locked(sw))
+        fill_rest_locked(sw);
     work = !sw->stop && end_section_locked(sw, place);
     if (!work) {
         *orphan = sw->orphan;

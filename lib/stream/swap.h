@@ -52,6 +52,10 @@ enum {
  * fast source cost more than they bring; longer, and a slow one is late. */
 #define AHEAD_PATIENCE_NS 300000
 
+/* A reader that takes longer than this over a half is not held up by waking the
+ * fill each time. */
+#define AHEAD_MAX_NAP_NS 1000000
+
 struct ahead_half {
     uint8_t *bytes;   /* lock; written while the half is empty, by the token's holder */
     size_t cap;       /* lock; as bytes */
@@ -78,6 +82,16 @@ enum ahead_fill_state {
     AHEAD_FILL_RUNNING, /* it works, or sleeps until there is room */
     AHEAD_FILL_LEFT,    /* it has ended, and wants to be joined */
     AHEAD_FILL_NEVER    /* not wanted, or it could not be started: the reader fills */
+};
+
+/* How the second thread rests when there is nothing to claim.  A wake-up costs
+ * the reader more than the making of a small piece, so the fill first naps for
+ * about as long as the reader took to give a half back the last time, and
+ * finds the room by itself; only then it sleeps, and wants to be woken. */
+enum ahead_rest {
+    AHEAD_REST_NONE,
+    AHEAD_REST_NAP,  /* woken to leave, and by a reader that is about to sleep */
+    AHEAD_REST_SLEEP /* woken by room, too */
 };
 
 /* What the reader sleeps for. */
@@ -134,7 +148,9 @@ struct ahead_swap {
 
     enum ahead_fill_state fill; /* lock */
     bool warm;                  /* lock: the second thread may claim */
-    bool fill_waits;            /* lock: asleep on `room` */
+    enum ahead_rest rest;       /* lock: how it is asleep on `room` */
+    uint64_t nap_ns;            /* lock: how long it naps at first; 0: not at all */
+    uint64_t room_ns;           /* lock: when room came while it rested; 0: not yet */
     enum ahead_wish wish;       /* lock: what the reader sleeps for */
     bool hungry;                /* lock: its patience is over: any byte wakes it */
     bool dry;                   /* lock: the source is about to block */
