@@ -31,6 +31,7 @@ enum {
     DIRECT_BYTES = 4096, /* places, lengths and offsets for O_DIRECT are multiples of it */
     BOUNCE_BYTES = AHEAD_PIECE_BYTES + 2 * DIRECT_BYTES, /* a piece at any offset, aligned */
     WINDOW_BYTES = 8 * 1024 * 1024,                      /* how far AHEAD_FD_WILLNEED looks */
+    BEHIND_BYTES = 4 * 1024 * 1024,                      /* what AHEAD_FD_DROP_BEHIND leaves */
     NAP_MS = 10,                                         /* between two tries after EAGAIN */
     NAPS = 200
 };
@@ -45,6 +46,7 @@ struct regular {
     uint64_t known;              /* token: up to here the file was when it was opened */
     uint64_t pos;                /* token: the next byte to be claimed or read */
     uint64_t asked;              /* token: the kernel was asked to read up to here */
+    uint64_t dropped;            /* token: what is in front was taken from the page cache */
     uint8_t *bounce;             /* token: for read() with O_DIRECT */
     size_t bounce_cap;           /* token */
     atomic_bool interrupted;     /* latch; looked at where a call came back without bytes */
@@ -250,14 +252,24 @@ static void look_ahead(struct regular *f)
     f->asked = to;
 }
 
-/* Drops what was just read from the page cache.  Only whole pages go, so it
- * begins with the page that the piece in front left over. */
-static void drop_behind(struct regular *f, uint64_t at, uint64_t len)
+/* Takes what lies between `dropped` and `to` from the page cache.  The kernel
+ * drops whole folios only, which can be larger than a piece: so it goes over
+ * some ground again. */
+static void drop_to(struct regular *f, uint64_t to)
 {
-    uint64_t from = at - at % (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t from = f->dropped - at_most(f->dropped, BEHIND_BYTES);
 
-    if (f->flags & AHEAD_FD_DROP_BEHIND && len)
-        posix_fadvise(f->d.fd, (off_t)from, (off_t)(at + len - from), POSIX_FADV_DONTNEED);
+    if (!(f->flags & AHEAD_FD_DROP_BEHIND) || f->d.fd < 0 || to <= f->dropped)
+        return;
+    posix_fadvise(f->d.fd, (off_t)from, (off_t)(to - from), POSIX_FADV_DONTNEED);
+    f->dropped = to;
+}
+
+/* Leaves alone what is near the cursor: it may have been claimed just now. */
+static void drop_behind(struct regular *f)
+{
+    if (f->pos > f->dropped && f->pos - f->dropped >= 2 * BEHIND_BYTES)
+        drop_to(f, f->pos - BEHIND_BYTES);
 }
 
 static enum ahead_status truncated(const struct regular *f, uint64_t at, struct ahead_error *err)
@@ -295,6 +307,7 @@ regular_claim(void *ctx, struct ahead_job *job, size_t want, size_t room, struct
     job->note.word[AT] = f->pos;
     job->note.word[LEN] = job->bound;
     f->pos += job->bound;
+    drop_behind(f);
     return AHEAD_CLAIM_PIECE;
 }
 
@@ -311,7 +324,6 @@ regular_make(void *ctx, struct ahead_job *job, uint8_t *dst, size_t *len, struct
         n = fetch(f, b, dst + *len, want - *len, at + *len);
     if (n < 0)
         ahead_fd_read_failed(err, errno, want - *len, at + *len - f->range.start);
-    drop_behind(f, at, *len);
     return n < 0 ? AHEAD_IO : AHEAD_OK;
 }
 
@@ -345,8 +357,8 @@ static ssize_t regular_read(void *ctx, void *dst, size_t len, struct ahead_error
         return ahead_fd_read_failed(err, errno, len, at - f->range.start);
     if (n == 0)
         return end_at(f, at, err) == AHEAD_EOF ? 0 : -1;
-    drop_behind(f, at, (uint64_t)n);
     f->pos += (uint64_t)n;
+    drop_behind(f);
     return n;
 }
 
@@ -391,8 +403,10 @@ static enum ahead_status regular_seek(void *ctx, uint64_t offset, struct ahead_e
     if (offset > INT64_MAX)
         return ahead_error_set(err, AHEAD_INVALID, AHEAD_NO_OFFSET,
                                "seek to %llu, which no file can reach", (unsigned long long)offset);
+    drop_to(f, f->pos);
     f->pos = f->range.start + at_most(offset, f->range.end - f->range.start);
     f->asked = 0;
+    f->dropped = f->pos;
     return AHEAD_OK;
 }
 
@@ -435,8 +449,10 @@ static void regular_interrupt(void *ctx)
 static enum ahead_status regular_close(void *ctx, struct ahead_error *err)
 {
     struct regular *f = ctx;
-    enum ahead_status st = ahead_fd_close(&f->d, err);
+    enum ahead_status st;
 
+    drop_to(f, f->pos);
+    st = ahead_fd_close(&f->d, err);
     if (f->direct_fd >= 0)
         close(f->direct_fd);
     free(f->bounce);
@@ -472,9 +488,12 @@ ahead_regular_open(struct ahead_source *out, struct ahead_fd *d, const struct st
 
     if (!f)
         return AHEAD_NOMEM;
-    *f = (struct regular){
-        .d = *d, .direct_fd = -1, .flags = flags, .range = range, .pos = range.start
-    };
+    *f = (struct regular){ .d = *d,
+                           .direct_fd = -1,
+                           .flags = flags,
+                           .range = range,
+                           .pos = range.start,
+                           .dropped = range.start };
     if (d->fd >= 0)
         status = begin(f, st);
     else

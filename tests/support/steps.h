@@ -82,7 +82,7 @@ static inline bool steps_settle(struct steps_piece *p, struct all *a)
     expect_true(p->len <= p->job.bound);
     if (split->settle)
         st = split->settle(p->src.ctx, &p->job.note, p->dst, &p->len, p->made, &err);
-    memcpy(steps_room(a, p->len), p->dst, p->len);
+    memcpy(steps_room(a, p->len + 1), p->dst, p->len);
     a->len += p->len;
     a->pieces++;
     if (!st && !p->made)
