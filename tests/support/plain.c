@@ -37,7 +37,7 @@ void runner_fail_(struct expect_here at, const char *message)
 
 void skip(const char *why)
 {
-    fprintf(stderr, "%s/%s: %s\n", here->suite, here->name, why);
+    fprintf(stderr, "%s/%s: skipped: %s\n", here->suite, here->name, why);
     _exit(EXIT_SKIPPED);
 }
 
@@ -89,7 +89,6 @@ static void run(const struct plain_test *test)
     if (pid > 0 && waitpid(pid, &status, 0) == pid) {
         if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SKIPPED) {
             skipped++;
-            printf("%s/%s: skipped\n", test->suite, test->name);
             return;
         }
         why = verdict(test, status);

@@ -18,18 +18,22 @@ void runner_fail_(struct expect_here at, const char *message)
     _exit(1); /* not reached */
 }
 
+/* Criterion itself prints the reason only when it is told to be verbose. */
 void skip(const char *why)
 {
+    fprintf(stderr, "%s/%s: skipped: %s\n", criterion_current_test->category,
+            criterion_current_test->name, why);
     criterion_skip_test("%s", why);
     _exit(1); /* not reached */
 }
 
-/* Criterion is content with a program that runs nothing, or a filter that fits nothing.  The
- * hook runs in the runner, behind its closing line. */
+/* Criterion is content with a program in which nothing was run.  Tests that a filter left out
+ * count as skipped here, so 77 is all that can be said of a filter that fits nothing.  Runs in
+ * the runner, before its closing line. */
 ReportHook(POST_ALL)(struct criterion_global_stats *stats)
 {
-    if (stats->tests_passed + stats->tests_failed + stats->tests_skipped > 0)
+    if (stats->tests_passed + stats->tests_failed > 0)
         return;
     fputs("no test was run\n", stderr);
-    _exit(1);
+    _exit(stats->nb_tests > 0 ? 77 : 1);
 }

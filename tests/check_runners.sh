@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# check_runners.sh - what is broken fails under each runner, and says why.
+#
+# usage: check_runners.sh SEEDED_C PROGRAM...
+#
+# Each program is seeded.c under some runner.
+set -eu
+
+source=$1
+shift
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0
+
+# verdict WHAT RC
+verdict()
+{
+    if [ "$2" -eq 0 ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "runners: FAILED: $1"
+        sed 's/^/    /' "$tmp/out"
+    fi
+}
+
+# counts PASSED FAILED: the closing line, in Criterion's words or in ours.
+counts()
+{
+    grep -qxF "$1 passed, $2 failed" "$tmp/out" ||
+        grep -qF "Passing: $1 | Failing: $2 |" "$tmp/out"
+}
+
+tests=$(grep -c '^Test(' "$source")
+good=$(grep -c '^/\* passes \*/$' "$source")
+skipped=$(grep -c '^/\* skipped \*/$' "$source")
+
+for program in "$@"; do
+    name=$(basename "$program")
+
+    rc=0; "$program" > "$tmp/out" 2>&1 || rc=$?
+    verdict "$name: exit code $rc" $((rc != 1))
+    rc=0; counts "$good" $((tests - good - skipped)) || rc=1
+    verdict "$name: the counts" $rc
+    rc=0; grep -q "for no reason" "$tmp/out" || rc=1
+    verdict "$name: why one was skipped" $rc
+    sed -n 's,^/\* \(.*\(got \|is not so\|imed out\).*\) \*/$,\1,p' "$source" > "$tmp/want"
+    while read -r line; do
+        rc=0; grep -qF "$line" "$tmp/out" || rc=1
+        verdict "$name: $line" $rc
+    done < "$tmp/want"
+
+    # A program in which nothing was run is no success.
+    case $name in *_plain) none=no/such ;; *) none=--filter=no/such ;; esac
+    rc=0; "$program" "$none" > "$tmp/out" 2>&1 || rc=$?
+    verdict "$name: exit code $rc where no test was run" $((rc == 0))
+done
+
+echo "$passed passed, $failed failed"
+[ "$passed" -gt 0 ] && [ "$failed" -eq 0 ]
