@@ -358,6 +358,8 @@ script_skip(void *ctx, uint64_t n, uint64_t *skipped, struct ahead_error *err)
         if (got > 0)
             *skipped += (uint64_t)got;
     }
+    if (got == 0)
+        sc->ended = false; /* that is for read() to say */
     if (got < 0 && !err->status) {
         err->status = AHEAD_IO;
         err->os_errno = errno;
@@ -661,8 +663,9 @@ script_claim(void *ctx, struct ahead_job *job, size_t want, size_t room, struct 
         sc->was_hollow = true;
         claimed = claim_piece(sc, job, 0, sc->bound_extra < room ? sc->bound_extra : room, 0, err);
     } else {
-        sc->was_hollow = false;
         claimed = claim_step(sc, job, want, room, err);
+        if (claimed == AHEAD_CLAIM_PIECE)
+            sc->was_hollow = false;
     }
     leave(sc);
     return claimed;
