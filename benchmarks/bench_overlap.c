@@ -4,6 +4,7 @@
  *
  * Sizes: AHEAD_BENCH_MIB (256).  A column is a median of ratios within a round,
  * with its 95 % interval. */
+#include "support/files.h"
 #include "support/measure.h"
 #include "support/strategies.h"
 
@@ -19,44 +20,11 @@
 
 /* ---- inputs ---- */
 
-struct input {
-    char path[64];
-    uint64_t bytes;
-};
-
-/* A file of pseudo-random bytes in the page cache. */
-static struct input *make_file(uint64_t bytes)
-{
-    struct input *in = calloc(1, sizeof *in);
-    static uint32_t block[PIECE / 4];
-    uint32_t x = 1;
-    int fd;
-
-    cr_assert(in);
-    snprintf(in->path, sizeof in->path, "/tmp/ahead-bench-XXXXXX");
-    fd = mkstemp(in->path);
-    cr_assert(fd >= 0);
-    for (uint64_t done = 0; done < bytes; done += sizeof block) {
-        for (size_t i = 0; i < PIECE / 4; i++)
-            block[i] = x = x * 1664525 + 1013904223;
-        cr_assert(write(fd, block, sizeof block) == (ssize_t)sizeof block);
-    }
-    close(fd);
-    in->bytes = bytes;
-    return in;
-}
-
-static void remove_input(struct input *in)
-{
-    unlink(in->path);
-    free(in);
-}
-
 static struct ahead_source open_file(void *input)
 {
     struct ahead_source src;
 
-    cr_assert(ahead_source_path(&src, ((struct input *)input)->path) == AHEAD_OK);
+    cr_assert(ahead_source_path(&src, ((struct bench_file *)input)->path) == AHEAD_OK);
     return src;
 }
 
@@ -82,7 +50,7 @@ static const struct ahead_source_ops callback_ops = {
 
 static struct ahead_source open_callback(void *input)
 {
-    int fd = open(((struct input *)input)->path, O_RDONLY | O_CLOEXEC);
+    int fd = open(((struct bench_file *)input)->path, O_RDONLY | O_CLOEXEC);
 
     cr_assert(fd >= 0);
     return (struct ahead_source){ .ops = &callback_ops, .ctx = (void *)(intptr_t)fd };
@@ -208,18 +176,18 @@ static uint64_t bytes_to_read(void)
 
 Test(overlap, file)
 {
-    struct input *in = make_file(bytes_to_read());
-    struct job j = { .open = open_file, .input = in, .path = in->path, .bytes = in->bytes };
+    struct bench_file f = make_file(bytes_to_read());
+    struct job j = { .open = open_file, .input = &f, .path = f.path, .bytes = f.bytes };
 
     weights("file", &j, true);
-    remove_input(in);
+    remove_file(&f);
 }
 
 Test(overlap, callback)
 {
-    struct input *in = make_file(bytes_to_read());
-    struct job j = { .open = open_callback, .input = in, .bytes = in->bytes };
+    struct bench_file f = make_file(bytes_to_read());
+    struct job j = { .open = open_callback, .input = &f, .bytes = f.bytes };
 
     weights("callback", &j, false);
-    remove_input(in);
+    remove_file(&f);
 }
