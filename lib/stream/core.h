@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdalign.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 enum {
     /* As many unread bytes are kept in the stream itself at a swap; what is
@@ -72,6 +73,13 @@ struct ahead_core {
 static inline struct ahead_core *ahead_core_of(const struct ahead_stream *s)
 {
     return (struct ahead_core *)s;
+}
+
+/* A child of fork() has neither the second thread nor a lock that is sure to
+ * be free: it reads what is at hand, and may close. */
+static inline bool ahead_core_forked(const struct ahead_core *c)
+{
+    return c->pid != getpid();
 }
 
 /* In a build with `checks`, ENTER refuses a second reader with AHEAD_INVALID

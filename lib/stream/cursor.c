@@ -45,13 +45,6 @@ static enum ahead_status fail_timeout(struct ahead_core *c)
     return ahead_core_fail(c, AHEAD_TIMEDOUT, "no byte within %u ms", c->read_timeout_ms);
 }
 
-/* A child of fork() has neither the second thread nor a lock that is sure to
- * be free: it reads what is at hand, and no more. */
-static bool forked(const struct ahead_core *c)
-{
-    return c->pid != getpid();
-}
-
 static enum ahead_status fail_forked(struct ahead_core *c)
 {
     return ahead_core_fail(c, AHEAD_INVALID,
@@ -168,7 +161,7 @@ static enum ahead_status advance(struct ahead_core *c, size_t want, bool poll)
     struct ahead_place place;
     struct ahead_error ending;
 
-    if (forked(c))
+    if (ahead_core_forked(c))
         return fail_forked(c);
     ask.partial = ahead_core_unread(c) > 0;
     for (;;) {
@@ -225,9 +218,11 @@ enum ahead_status ahead_need(struct ahead_stream *s, size_t n)
 {
     struct ahead_core *c = ahead_core_of(s);
 
-    if (!s || n > AHEAD_SEAM)
+    if (!s)
         return AHEAD_INVALID;
     AHEAD_ENTER(c, AHEAD_INVALID);
+    if (n > AHEAD_SEAM)
+        return ahead_core_fail(c, AHEAD_INVALID, "%zu bytes are more than a typed read has", n);
     return ahead_core_need(c, n);
 }
 
@@ -259,11 +254,13 @@ enum ahead_status ahead_read(struct ahead_stream *s, void *dst, size_t len, size
 
     if (got)
         *got = 0;
-    if (!s || (!dst && len > 0))
+    if (!s)
         return AHEAD_INVALID;
     AHEAD_ENTER(c, AHEAD_INVALID);
     if (len == 0)
         return nothing(c);
+    if (!dst)
+        return ahead_core_fail(c, AHEAD_INVALID, "a read of %zu bytes to NULL", len);
     if (ahead_core_unread(c) == 0)
         st = ahead_core_more(c, 1);
     if (!st) {
@@ -282,11 +279,13 @@ enum ahead_status ahead_read_full(struct ahead_stream *s, void *dst, size_t len,
 
     if (got)
         *got = 0;
-    if (!s || (!dst && len > 0))
+    if (!s)
         return AHEAD_INVALID;
     AHEAD_ENTER(c, AHEAD_INVALID);
     if (len == 0)
         return nothing(c);
+    if (!dst)
+        return ahead_core_fail(c, AHEAD_INVALID, "a read of %zu bytes to NULL", len);
     while (done < len) {
         if (ahead_core_unread(c) == 0 && (st = ahead_core_more(c, 1)))
             break;
@@ -327,9 +326,11 @@ enum ahead_status ahead_peek(struct ahead_stream *s, size_t want, const uint8_t 
 {
     struct ahead_core *c = ahead_core_of(s);
 
-    if (!s || !data || !len)
+    if (!s)
         return AHEAD_INVALID;
     AHEAD_ENTER(c, AHEAD_INVALID);
+    if (!data || !len)
+        return ahead_core_fail(c, AHEAD_INVALID, "a peek has to say where and how much");
     return ahead_core_peek(c, want, data, len);
 }
 
@@ -365,7 +366,7 @@ size_t ahead_buffered(struct ahead_stream *s)
 
     if (!s)
         return 0;
-    return ahead_core_unread(c) + (forked(c) ? 0 : ahead_swap_ready_bytes(&c->swap));
+    return ahead_core_unread(c) + (ahead_core_forked(c) ? 0 : ahead_swap_ready_bytes(&c->swap));
 }
 
 enum ahead_status ahead_finish(struct ahead_stream *s)
@@ -415,7 +416,7 @@ static bool seek_at_hand(struct ahead_core *c, uint64_t offset)
         c->hot.next = c->hot.end - (c->end_offset - offset);
         return true;
     }
-    if (offset < c->end_offset || forked(c) ||
+    if (offset < c->end_offset || ahead_core_forked(c) ||
         offset - c->end_offset > ahead_swap_ready_bytes(&c->swap))
         return false;
     while (offset > c->end_offset) {
@@ -470,7 +471,7 @@ static enum ahead_status core_seek(struct ahead_core *c, uint64_t offset)
 {
     enum ahead_status st;
 
-    if (forked(c))
+    if (ahead_core_forked(c))
         return fail_forked(c);
     if (ahead_swap_cancelled(&c->swap))
         return ahead_core_fail(c, AHEAD_CANCELLED, "the stream was cancelled");
@@ -560,7 +561,7 @@ enum ahead_status ahead_skip(struct ahead_stream *s, uint64_t n, uint64_t *skipp
     AHEAD_ENTER(c, AHEAD_INVALID);
     if (n == 0)
         return nothing(c);
-    far = c->src.ops->skip && !forked(c) ? 0 : UINT64_MAX;
+    far = c->src.ops->skip && !ahead_core_forked(c) ? 0 : UINT64_MAX;
     while (!st && (passed += skip_window(c, n - passed)) < n) {
         /* What is nearly at hand is passed over; once is enough to ask. */
         if (far == 0 && n - passed > ahead_swap_buffer_bytes(&c->swap)) {

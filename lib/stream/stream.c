@@ -104,7 +104,7 @@ void ahead_cancel(struct ahead_stream *s)
 {
     struct ahead_core *c = ahead_core_of(s);
 
-    if (s && c->pid == getpid())
+    if (s && !ahead_core_forked(c))
         ahead_swap_cancel(&c->swap, c->src);
 }
 
@@ -116,7 +116,7 @@ enum ahead_status ahead_core_destroy(struct ahead_core *c)
     st = close_source(c->src);
     for (unsigned i = 0; i < 2; i++)
         ahead_buffer_delete(c->swap.half[i].bytes, c->swap.half[i].cap);
-    if (c->pid == getpid())
+    if (!ahead_core_forked(c))
         ahead_swap_destroy(&c->swap);
     free(c->job.in);
     free(c->job.block);
@@ -145,7 +145,7 @@ enum ahead_status ahead_close(struct ahead_stream *s)
         return AHEAD_OK;
     if (ahead_fill_is_self(c) || c->calling || ahead_core_is_busy(c))
         return AHEAD_INVALID;
-    if (c->pid == getpid()) {
+    if (!ahead_core_forked(c)) {
         thread = c->thread;
         switch (ahead_swap_stop(&c->swap, c->src, c->close_timeout_ms)) {
         case AHEAD_FILL_RUNNING: /* the stream is the thread's from here on */
@@ -172,7 +172,7 @@ enum ahead_status ahead_buffer_alloc(struct ahead_stream *s, struct ahead_buffer
     if (!b)
         return AHEAD_INVALID;
     *b = (struct ahead_buffer){ 0 };
-    if (!s || c->pid != getpid())
+    if (!s || ahead_core_forked(c))
         return AHEAD_INVALID;
     AHEAD_ENTER(c, AHEAD_INVALID);
     cap = c->buffer_bytes;
@@ -208,16 +208,18 @@ enum ahead_status ahead_swap_buffer(struct ahead_stream *s, struct ahead_buffer 
     uint8_t *bytes, *next;
     size_t cap, end;
 
-    if (!s || !b || !b->data || b->cap == 0 || !(bytes = ahead_buffer_find(b->data + b->cap)))
+    if (!s)
         return AHEAD_INVALID;
     AHEAD_ENTER(c, AHEAD_INVALID);
+    if (!b || !b->data || b->cap == 0 || !(bytes = ahead_buffer_find(b->data + b->cap)))
+        return ahead_core_fail(c, AHEAD_INVALID, "no buffer was given for the one to be had");
     if (ahead_core_unread(c) == 0 && (st = ahead_core_more(c, 1)))
         return st;
     if (!c->in_half) {
         fill_given(c, b);
         return AHEAD_OK;
     }
-    if (c->pid != getpid())
+    if (ahead_core_forked(c))
         return AHEAD_INVALID;
     cap = (size_t)(b->data + b->cap - bytes);
     if ((st = ahead_swap_replace(&c->swap, c->read_timeout_ms, &bytes, &cap, &end)))
@@ -243,7 +245,7 @@ void ahead_get_stats(struct ahead_stream *s, struct ahead_stats *out)
     if (!out)
         return;
     *out = (struct ahead_stats){ 0 };
-    if (!s || c->pid != getpid())
+    if (!s || ahead_core_forked(c))
         return;
     ahead_swap_get_stats(&c->swap, out);
     ahead_core_count(c);

@@ -43,9 +43,12 @@ enum ahead_status ahead_read_array(struct ahead_stream *s, void *dst, size_t n, 
 
     if (got)
         *got = 0;
-    if (!s || (!dst && n > 0) || (width != 2 && width != 4 && width != 8) || n > SIZE_MAX / width)
+    if (!s)
         return AHEAD_INVALID;
     AHEAD_ENTER(c, AHEAD_INVALID);
+    if ((!dst && n > 0) || (width != 2 && width != 4 && width != 8) || n > SIZE_MAX / width)
+        return ahead_core_fail(c, AHEAD_INVALID, "an array of %zu values of %zu bytes at %p", n,
+                               width, dst);
     if (n == 0)
         return c->reached && ahead_core_unread(c) == 0 ? c->error.status : AHEAD_OK;
     while (done < n) {
@@ -82,9 +85,11 @@ enum ahead_status ahead_read_varint(struct ahead_stream *s, unsigned bits, uint6
     uint64_t value = 0;
     enum ahead_status st;
 
-    if (!s || !v || (bits != 32 && bits != 64))
+    if (!s)
         return AHEAD_INVALID;
     AHEAD_ENTER(c, AHEAD_INVALID);
+    if (!v || (bits != 32 && bits != 64))
+        return ahead_core_fail(c, AHEAD_INVALID, "a number of %u bits to %p", bits, (void *)v);
     for (unsigned shift = 0; shift < bits; shift += 7) {
         unsigned i = shift / 7;
         uint8_t byte;
@@ -138,10 +143,12 @@ enum ahead_status ahead_read_utf(struct ahead_stream *s, char *dst, size_t cap, 
     size_t n, have, bad;
     enum ahead_status st;
 
-    if (!s || !len || (!dst && cap > 0))
+    if (!s)
         return AHEAD_INVALID;
-    *len = 0;
     AHEAD_ENTER(c, AHEAD_INVALID);
+    if (!len || (!dst && cap > 0))
+        return ahead_core_fail(c, AHEAD_INVALID, "a string has to say where and how long");
+    *len = 0;
     if ((st = ahead_core_need(c, 2)))
         return st;
     n = ahead_load_u16_be(s->next);
@@ -172,11 +179,13 @@ enum ahead_status ahead_read_until(struct ahead_stream *s, uint8_t delim, size_t
     const uint8_t *found = NULL;
     enum ahead_status st = AHEAD_OK;
 
-    if (!s || !data || !len)
+    if (!s)
         return AHEAD_INVALID;
+    AHEAD_ENTER(c, AHEAD_INVALID);
+    if (!data || !len)
+        return ahead_core_fail(c, AHEAD_INVALID, "a line has to say where and how long");
     *data = NULL;
     *len = 0;
-    AHEAD_ENTER(c, AHEAD_INVALID);
     if (max == 0)
         max = AHEAD_MAX_GATHER_BYTES;
     for (;;) {
