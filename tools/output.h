@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* output.h - where bytes go: a file, or standard output. */
+#ifndef AHEAD_TOOL_OUTPUT_H
+#define AHEAD_TOOL_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+struct output {
+    const char *path; /* NULL: standard output */
+    int fd;           /* -1: not open */
+    uint64_t bytes;   /* written */
+};
+
+/* Whether this is the file that is written to: reading it would destroy it, or
+ * never end.  Of files that have no content of their own, none is. */
+bool output_is(const struct output *out, const struct stat *st);
+
+/* Create or truncate the file.  false: reported. */
+bool output_open(struct output *out);
+
+/* Write all of it.  false: reported, and no more can be written.  Does not
+ * return if nobody reads what is written. */
+bool output_write(struct output *out, const void *data, size_t len);
+
+/* Close it, if it is open.  false: reported. */
+bool output_close(struct output *out);
+
+#endif
