@@ -94,8 +94,14 @@ Test(seeded, memory)
     expect_mem("abcdefg", "abcdxfg", 7);
 }
 
-/* got "abc", want "(NULL)" */
+/* got "abc", want "abd" */
 Test(seeded, string)
+{
+    expect_str("abc", "abd");
+}
+
+/* got "abc", want "(NULL)" */
+Test(seeded, no_string)
 {
     expect_str("abc", NULL);
 }
