@@ -58,23 +58,30 @@ size_t ahead_fill_buffer_bytes(struct ahead_core *c)
 }
 
 /* Gives the half its memory at the first claim in it: a whole buffer, or what
- * the source has left if that is less.  A half that was made small for a
- * source that turned out to have more is replaced. */
-static bool prepare_half(struct ahead_core *c, struct ahead_place *place)
+ * the source has left if that is less; `least` bytes in any case.  A half that
+ * was made small for a source that turned out to have more is replaced. */
+static bool prepare_half(struct ahead_core *c, struct ahead_place *place, size_t least)
 {
     size_t full = ahead_fill_buffer_bytes(c), cap = full;
-    uint64_t left = c->src.ops->remaining ? c->src.ops->remaining(c->src.ctx) : UINT64_MAX;
+    bool fits = place->bytes && place->room >= least;
+    uint64_t left = UINT64_MAX;
     uint8_t *bytes;
 
-    if (place->bytes && (!place->empty || place->room >= full || left <= place->room))
+    if (fits && (!place->empty || place->room >= full))
+        return true;
+    if (c->src.ops->remaining)
+        left = c->src.ops->remaining(c->src.ctx);
+    if (fits && left <= place->room)
         return true;
     if (!place->bytes && left < full)
         cap = left ? round_to_page((size_t)left) : AHEAD_PAGE;
     if (cap > full)
         cap = full;
+    if (cap < least)
+        cap = least;
     bytes = ahead_buffer_new(cap);
     if (!bytes)
-        return place->bytes != NULL;
+        return fits;
     if (place->bytes)
         ahead_buffer_delete(place->bytes, place->room);
     ahead_swap_install(&c->swap, place, bytes, cap);
@@ -171,15 +178,33 @@ static bool make_by_read(struct ahead_core *c, struct ahead_place *place, struct
     return false;
 }
 
+/* The claim ends the stream: no memory for a half. */
+static void end_without_memory(struct ahead_core *c)
+{
+    struct ahead_error err;
+
+    ahead_error_set(&err, AHEAD_NOMEM, AHEAD_NO_OFFSET, "no memory for a buffer of %zu bytes",
+                    ahead_fill_buffer_bytes(c));
+    ahead_swap_end_claim_ending(&c->swap, &err);
+}
+
 static bool make_claimed(struct ahead_core *c, struct ahead_job *job, struct ahead_place *place,
                          struct ahead_place *next)
 {
     const struct ahead_split_ops *split = c->src.ops->split;
     struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
+    enum ahead_placed placed;
     uint64_t number;
     size_t len = 0;
 
-    if (!ahead_swap_end_claim(&c->swap, place, job, &number)) {
+    while ((placed = ahead_swap_end_claim(&c->swap, place, job, &number)) == AHEAD_PLACED_MOVED) {
+        if (prepare_half(c, place, job->bound))
+            continue;
+        end_without_memory(c);
+        placed = AHEAD_PLACED_NOWHERE;
+        break;
+    }
+    if (placed == AHEAD_PLACED_NOWHERE) {
         if (split->drop)
             split->drop(c->src.ctx, &job->note);
         return false;
@@ -196,10 +221,8 @@ bool ahead_fill_piece(struct ahead_core *c, struct ahead_job *job, struct ahead_
     struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
     size_t want;
 
-    if (!prepare_half(c, place)) {
-        ahead_error_set(&err, AHEAD_NOMEM, AHEAD_NO_OFFSET, "no memory for a buffer of %zu bytes",
-                        ahead_fill_buffer_bytes(c));
-        ahead_swap_end_claim_ending(&c->swap, &err);
+    if (!prepare_half(c, place, 1)) {
+        end_without_memory(c);
         return false;
     }
     if (!c->swap.split || place->serial)

@@ -83,6 +83,12 @@ static bool used_up_locked(const struct ahead_swap *sw)
     return h->closed && h->pending == 0 && sw->taken == h->ready;
 }
 
+/* Whether a read() writes into the reader's half. */
+static bool being_read_locked(const struct ahead_swap *sw)
+{
+    return sw->token && sw->reading && sw->token_half == sw->active;
+}
+
 /* Whether the second thread is to be started, or let loose: at the first
  * bytes beyond one buffer, or when only it may wait for the source. */
 static bool start_due_locked(const struct ahead_swap *sw)
@@ -116,7 +122,7 @@ static bool wish_granted_locked(const struct ahead_swap *sw)
         return sw->makes[sw->active] == 0 && !sw->settling &&
                (sw->half[sw->active].pending == 0 ||
                 (sw->pend && sw->published == sw->pend_published)) &&
-               !(sw->token && sw->token_half == sw->active);
+               !being_read_locked(sw);
     case AHEAD_WISH_LEFT: return sw->fill != AHEAD_FILL_RUNNING && sw->hooks == 0;
     }
     return false;
@@ -277,28 +283,36 @@ static void close_filling_locked(struct ahead_swap *sw)
 }
 
 /* Closes the filling half when it is full.  Over a source that cannot be
- * split, also when what is left is not worth a read. */
+ * split, also when what is left is not worth a read; but an input that ends in
+ * the first buffer is not to look as if it needed a second. */
 static void close_if_full_locked(struct ahead_swap *sw)
 {
     const struct ahead_half *h = &sw->half[sw->filling];
 
-    if (h->cap - h->tail <= (sw->split ? 0 : h->cap / 64))
+    if (h->cap - h->tail <= (sw->split || !sw->warm ? 0 : h->cap / 64))
         close_filling_locked(sw);
+}
+
+/* What is free of the filling half. */
+static void find_place_locked(const struct ahead_swap *sw, struct ahead_place *place)
+{
+    const struct ahead_half *h = &sw->half[sw->filling];
+
+    place->half = sw->filling;
+    place->bytes = h->bytes;
+    place->off = h->tail;
+    place->room = h->cap - h->tail;
+    place->empty = h->claimed == 0;
 }
 
 /* Takes the token for a claim. */
 static void begin_claim_locked(struct ahead_swap *sw, struct ahead_place *place)
 {
-    const struct ahead_half *h = &sw->half[sw->filling];
-
+    find_place_locked(sw, place);
     sw->token = true;
     sw->token_half = sw->filling;
-    place->half = sw->filling;
-    place->bytes = h->bytes;
-    place->off = h->tail;
-    place->room = h->cap - h->tail;
+    sw->reading = !sw->split || sw->serial;
     place->want = sw->want;
-    place->empty = h->claimed == 0;
     place->serial = sw->serial;
     place->awaited = false;
     if (sw->want < AHEAD_PIECE_BYTES)
@@ -602,9 +616,12 @@ enum ahead_status ahead_swap_replace(struct ahead_swap *sw, uint32_t timeout_ms,
 
     pthread_mutex_lock(&sw->lock);
     h = &sw->half[sw->active];
-    /* While the half is open, a claim may be on its way into it: hold the
-     * fill back until that is known, then no other can begin. */
-    sw->hold = !h->closed;
+    /* A claim on its way into it goes elsewhere when it comes back; a read()
+     * has to return first, and no other is to begin. */
+    if (being_read_locked(sw))
+        sw->hold = !h->closed;
+    else if (!h->closed)
+        close_filling_locked(sw);
     if (reader_wait_locked(sw, AHEAD_WISH_WHOLE, timeout_ms)) {
         if (!h->closed)
             close_filling_locked(sw);
@@ -754,27 +771,34 @@ void ahead_swap_install(struct ahead_swap *sw, struct ahead_place *place, uint8_
     place->room = cap;
 }
 
-bool ahead_swap_end_claim(struct ahead_swap *sw, struct ahead_place *place,
-                          const struct ahead_job *job, uint64_t *number)
+enum ahead_placed ahead_swap_end_claim(struct ahead_swap *sw, struct ahead_place *place,
+                                       const struct ahead_job *job, uint64_t *number)
 {
-    struct ahead_half *h = &sw->half[place->half];
-    bool wanted;
+    const struct ahead_half *h;
+    enum ahead_placed placed = AHEAD_PLACED;
 
     pthread_mutex_lock(&sw->lock);
-    sw->token = false;
-    wanted = !sw->pend && !sw->stop;
-    if (wanted) {
+    if (sw->pend || sw->stop) {
+        placed = AHEAD_PLACED_NOWHERE;
+    } else if (sw->filling != place->half) {
+        placed = AHEAD_PLACED_MOVED;
+        sw->token_half = sw->filling;
+    }
+    find_place_locked(sw, place); /* what is free may also have moved down */
+    if (placed != AHEAD_PLACED_MOVED)
+        sw->token = false;
+    if (placed == AHEAD_PLACED) {
         *number = sw->claims;
-        place->off = h->tail; /* it may have moved down since the claim began */
         add_piece_locked(sw, place->half, job->bound)->note = job->note;
         sw->makes[place->half]++;
+        ahead_buffer_unpoison(place->bytes + place->off, job->bound);
+        h = &sw->half[place->half];
         if (h->tail == h->cap)
             close_filling_locked(sw);
-        ahead_buffer_unpoison(h->bytes + place->off, job->bound);
     }
     wake_locked(sw);
     pthread_mutex_unlock(&sw->lock);
-    return wanted;
+    return placed;
 }
 
 /* Settles the next piece and publishes it, unless a cancel or a fault comes

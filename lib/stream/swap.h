@@ -129,6 +129,7 @@ struct ahead_swap {
 
     bool token;          /* lock: somebody claims, reads, skips or seeks */
     unsigned token_half; /* lock: where the token's holder will put its piece */
+    bool reading;        /* lock: the token's holder writes there, by a read() */
     bool hold;           /* lock: the reader wants the token; the fill takes no new one */
     bool serial;         /* lock: the next step is a read(), once all else is published */
     unsigned makes[2];   /* lock: makes under way in each half */
@@ -271,11 +272,17 @@ bool ahead_swap_begin_fill(struct ahead_swap *sw, struct ahead_place *place, boo
 void ahead_swap_install(struct ahead_swap *sw, struct ahead_place *place, uint8_t *bytes,
                         size_t cap);
 
-/* The claim came back with a piece: its place is fixed (place->off), and the
- * token is free again.  *number names it.  false: drop it, an ending or a
- * cancel came first. */
-bool ahead_swap_end_claim(struct ahead_swap *sw, struct ahead_place *place,
-                          const struct ahead_job *job, uint64_t *number);
+/* Where a piece went that a claim came back with. */
+enum ahead_placed {
+    AHEAD_PLACED,         /* at *place, as number *number; the token is free again */
+    AHEAD_PLACED_NOWHERE, /* drop it, an ending or a cancel came first; the token is free */
+    AHEAD_PLACED_MOVED    /* the reader took that half away: see to the memory of the half that
+                           * *place says now, and call again */
+};
+
+/* The claim came back with a piece. */
+enum ahead_placed ahead_swap_end_claim(struct ahead_swap *sw, struct ahead_place *place,
+                                       const struct ahead_job *job, uint64_t *number);
 
 /* A piece was made: `len` good bytes, err->status says how it went.  Settles
  * and publishes what is complete, in order.  `next` is NULL for the reader;
