@@ -7,6 +7,7 @@
 #include "support/script.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
 static struct ahead_stream *open_mode(struct script *sc, const struct mode *m, size_t buffer_bytes)
@@ -307,6 +308,7 @@ Test(peek, a_wrong_call_changes_nothing)
     expect_status(ahead_peek(NULL, 1, &data, &len), AHEAD_INVALID);
     expect_status(ahead_peek(s, 1, NULL, &len), AHEAD_INVALID);
     expect_status(ahead_peek(s, 1, &data, NULL), AHEAD_INVALID);
+    expect_status(ahead_error(s)->status, AHEAD_INVALID);
     expect_pattern(s, 0, 10);
     expect_status(ahead_close(s), AHEAD_OK);
 }
