@@ -306,11 +306,12 @@ static void find_place_locked(const struct ahead_swap *sw, struct ahead_place *p
 }
 
 /* Takes the token for a claim. */
-static void begin_claim_locked(struct ahead_swap *sw, struct ahead_place *place)
+static void begin_claim_locked(struct ahead_swap *sw, struct ahead_place *place, bool by_reader)
 {
     find_place_locked(sw, place);
     sw->token = true;
     sw->token_half = sw->filling;
+    sw->by_reader = by_reader;
     sw->reading = !sw->split || sw->serial;
     place->want = sw->want;
     place->serial = sw->serial;
@@ -327,11 +328,23 @@ static bool end_section_locked(struct ahead_swap *sw, struct ahead_place *next)
     bool again = next && fill_can_claim_locked(sw);
 
     if (again)
-        begin_claim_locked(sw, next);
+        begin_claim_locked(sw, next, false);
     wake_locked(sw);
     if (again)
         next->awaited = sw->wish == AHEAD_WISH_BYTES && unread_locked(sw) > 0;
     return again;
+}
+
+/* The source was asked, by the token's holder, and answered. */
+static void count_read_locked(struct ahead_swap *sw)
+{
+    sw->stats.source_reads++;
+    if (!sw->by_reader)
+        return;
+    if (fill_works_locked(sw))
+        sw->stats.helped_pieces++;
+    else
+        sw->stats.sync_fills++;
 }
 
 /* Adds a piece behind the others of its half. */
@@ -341,7 +354,7 @@ static struct ahead_piece *add_piece_locked(struct ahead_swap *sw, unsigned half
     struct ahead_piece *p = piece_locked(sw, sw->claims++);
 
     *p = (struct ahead_piece){ .half = half, .off = h->tail };
-    sw->stats.source_reads++;
+    count_read_locked(sw);
     h->tail += bound;
     h->claimed++;
     h->pending++;
@@ -424,11 +437,7 @@ enum ahead_turn ahead_swap_next(struct ahead_swap *sw, struct ahead_ask ask,
         }
         if (reader_can_claim_locked(sw)) {
             turn = AHEAD_TURN_CLAIM;
-            begin_claim_locked(sw, place);
-            if (fill_works_locked(sw))
-                sw->stats.helped_pieces++;
-            else
-                sw->stats.sync_fills++;
+            begin_claim_locked(sw, place, true);
             break;
         }
         if (!now) {
@@ -899,7 +908,7 @@ void ahead_swap_end_claim_serial(struct ahead_swap *sw)
 void ahead_swap_end_claim_ending(struct ahead_swap *sw, const struct ahead_error *ending)
 {
     pthread_mutex_lock(&sw->lock);
-    sw->stats.source_reads++;
+    count_read_locked(sw);
     record_locked(sw, ending, sw->claims, sw->claims, false);
     release_claim_locked(sw);
     pthread_mutex_unlock(&sw->lock);

@@ -129,6 +129,7 @@ struct ahead_swap {
 
     bool token;          /* lock: somebody claims, reads, skips or seeks */
     unsigned token_half; /* lock: where the token's holder will put its piece */
+    bool by_reader;      /* lock: the token's holder is, or was, the reader */
     bool reading;        /* lock: the token's holder writes there, by a read() */
     bool hold;           /* lock: the reader wants the token; the fill takes no new one */
     bool serial;         /* lock: the next step is a read(), once all else is published */
