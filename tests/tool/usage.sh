@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# usage.sh - a wrong call is 2 and one line that says how to make it right; help fits a screen.
+#
+# usage: usage.sh AHEAD VERSION
+set -eu
+. "$(dirname "$0")/lib.sh"
+version=$2
+
+printf 'one\n' > one
+mkfifo fifo
+
+# wrong COMMAND TEXT -- ARGUMENT...: nothing but that line.  COMMAND may be empty.
+wrong()
+{
+    line="ahead: ${1:+$1: }$2; see ahead ${1:+$1 }--help"
+    shift 3
+    expect "ahead $*" 2 "" "$line" -- "$@"
+}
+
+wrong "" "there is no command" --
+wrong "" "there is no command 'frob'" -- frob one
+wrong "" "there is no command '--frob'" -- --frob
+for command in cat stat; do
+    wrong $command "there is no option --frob" -- $command --frob one
+    wrong $command "there is no option -x" -- $command -x one
+    wrong $command "--buffer needs a value" -- $command one --buffer
+    wrong $command "--sync=1 takes no value" -- $command --sync=1 one
+    for size in "" 0 x 1T 1k -1 1.5M 1KK K 1025M 99999999999999999999; do
+        wrong $command "--buffer takes a size from 1 to 1G, as 256K, not '$size'" -- \
+            $command --buffer "$size" one
+    done
+    for range in "" 1 : :1 a:1 1:a 1:-1 1:1:1 9223372036854775807:1 16G:17179869183G; do
+        wrong $command "--range takes START:LEN or START:, as 1M:64K, not '$range'" -- \
+            $command --range "$range" one
+    done
+    wrong $command "--range needs a file that can be sought, and 'fifo' is none" -- \
+        $command --range 0:1 fifo
+    wrong $command "--range needs a file that can be sought, and '-' is none" -- \
+        $command --range 0:1 - < /dev/null
+done
+wrong cat "-o needs a value" -- cat one -o
+wrong cat "there is no option --json" -- cat --json one
+wrong stat "there is no option -o" -- stat -o out one
+wrong stat "it takes one FILE, - for standard input" -- stat
+wrong stat "it takes one FILE, - for standard input" -- stat one one
+wrong cat "--range needs a file that can be sought, and 'fifo' is none" -- \
+    cat --range 0:1 -o new one fifo
+is "nothing was written" "$(ls new 2> /dev/null)" ""
+
+# What looks like an option and is none.
+cp one ./--frob
+expect "behind --" 0 one "" -- cat -- --frob
+
+for command in "" cat stat; do
+    run $command --help
+    is "ahead $command --help: exit code" $code 0
+    same "ahead $command --help: standard error" err /dev/null
+    is "ahead $command --help fits a screen" \
+        "$(awk 'length > 80 { wide++ } END { print (NR > 0 && NR <= 24 && !wide) }' out)" 1
+    matches "ahead $command --help says how" out "^usage: ahead ${command:-COMMAND} "
+done
+for command in cat stat; do
+    matches_help=$("$program" --help | grep -c "^  $command ") || true
+    is "ahead --help lists $command" "$matches_help" 1
+done
+echo "ahead $version" > wanted
+expect "the version" 0 wanted "" -- --version
+
+finish
