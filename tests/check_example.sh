@@ -7,7 +7,7 @@
 # Each example has a function here of its name, with an x in front.
 set -eu
 
-name=$1 program=$2
+name=$1 program=$(realpath "$2") # meson says it from the build folder
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
