@@ -116,7 +116,7 @@ Test(buffer, a_swap_gives_what_there_is)
         struct ahead_stream *s;
         struct ahead_buffer buf;
 
-        if (m->split && m->flags & (AHEAD_SYNC | AHEAD_EAGER))
+        if (m->split && m->flags & AHEAD_SYNC)
             continue;
         expect_note("%s", m->name);
         s = open_mode(&sc, m, 64);

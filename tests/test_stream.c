@@ -552,8 +552,7 @@ Test(stats, are_what_happened)
             if (m->flags & AHEAD_SYNC) {
                 expect_u64(stats.threads_started + stats.reader_waits + stats.fill_waits, 0);
                 expect_u64(stats.wakeups + stats.helped_pieces + stats.early_returns, 0);
-                if (!m->split)
-                    expect_u64(stats.sync_fills, stats.source_reads);
+                expect_u64(stats.sync_fills, stats.source_reads);
             }
             expect_status(ahead_close(s), AHEAD_OK);
             expect_str(script_closing_verdict(&sc), "ok");

@@ -550,7 +550,7 @@ static int fault_behind(struct script *sc, const struct step *st, uint64_t len)
 {
     unsigned at = sc->at + 1;
 
-    if (sc->fault != FAULT_MAKE && sc->fault != FAULT_SETTLE)
+    if (sc->fault == FAULT_CLAIM || sc->fault == FAULT_READ)
         return 0;
     if (sc->done + len != st->n)
         return 0;
@@ -698,6 +698,11 @@ static void hold(struct script *sc)
     pthread_mutex_unlock(&sc->lock);
 }
 
+static bool settle_finds(const struct script *sc)
+{
+    return sc->fault == FAULT_SETTLE || sc->fault == FAULT_BOTH;
+}
+
 static bool is_faulty(const uint64_t *note)
 {
     return note[NOTE_FAULT] != 0 && note[NOTE_FAULT] != (uint64_t)IS_GARBAGE;
@@ -732,10 +737,14 @@ script_make(void *ctx, struct ahead_job *job, uint8_t *dst, size_t *len, struct 
         hold(sc);
     if (sc->stagger_us && piece % 2)
         stagger(sc, piece);
-    if (is_faulty(note) && sc->fault == FAULT_SETTLE)
+    if (is_faulty(note) && settle_finds(sc))
         *len = job->bound;
-    else if (is_faulty(note))
+    if (is_faulty(note) && sc->fault == FAULT_MAKE)
         st = put_fault(step_at(sc, (unsigned)note[NOTE_FAULT] - 1), err);
+    if (is_faulty(note) && sc->fault == FAULT_BOTH) {
+        st = err->status = AHEAD_CORRUPT;
+        snprintf(err->text, sizeof err->text, "found by make");
+    }
     move_piece(sc, piece, 1u << MAKING, MADE);
     leave_beside(&sc->making);
     return st;
@@ -762,11 +771,11 @@ script_settle(void *ctx, const struct ahead_note *note, const uint8_t *bytes, si
         broke(sc, "a piece behind the fault was settled");
     if (!are_bytes(sc, bytes, note->word[NOTE_POS], good))
         broke(sc, "settle was shown other bytes than make had written");
-    if ((made != AHEAD_OK) != (faulty && sc->fault == FAULT_MAKE))
+    if ((made != AHEAD_OK) != (faulty && sc->fault != FAULT_SETTLE))
         broke(sc, "settle was not told what make had returned");
-    if (*len != (faulty && sc->fault == FAULT_SETTLE ? note->word[NOTE_BOUND] : good))
+    if (*len != (faulty && settle_finds(sc) ? note->word[NOTE_BOUND] : good))
         broke(sc, "settle was not told how many bytes make had written");
-    if (faulty && sc->fault == FAULT_SETTLE) {
+    if (faulty && settle_finds(sc)) {
         *len = good;
         st = put_fault(step_at(sc, (unsigned)note->word[NOTE_FAULT] - 1), err);
     }

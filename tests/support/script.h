@@ -81,8 +81,10 @@ enum {
     LACKS_CLOSE = 128
 };
 
-/* Where a split source finds the fault, or the end, that follows a piece. */
-enum script_fault { FAULT_CLAIM, FAULT_MAKE, FAULT_SETTLE, FAULT_READ };
+/* Where a split source finds the fault, or the end, that follows a piece.  With
+ * FAULT_BOTH make finds AHEAD_CORRUPT behind the piece's bound, and settle
+ * what the script says, further in front. */
+enum script_fault { FAULT_CLAIM, FAULT_MAKE, FAULT_SETTLE, FAULT_READ, FAULT_BOTH };
 
 enum script_call {
     CALL_READ,
