@@ -265,6 +265,8 @@ Test(source_open, lazy_path_may_come_into_being_and_must_stay_a_file)
     expect_int(mkfifo(path, 0600), 0);
     a = steps_all(src, plain);
     expect_status(a.end, AHEAD_UNSUPPORTED);
+    a = steps_all(src, plain); /* the same again, and no read of a pipe */
+    expect_status(a.end, AHEAD_UNSUPPORTED);
     expect_close(src);
     remove_file(fd);
 }

@@ -211,9 +211,9 @@ Test(source_pipe, signals_change_nothing)
     for (int i = 0; i < 2; i++) {
         struct link l = open_link(i ? SOCKET : PIPE);
         struct all a =
-            read_all_from(&l, (struct writer){ .len = 2000, .most = 20, .gap_us = 3000 }, 65536);
+            read_all_from(&l, (struct writer){ .len = 200, .most = 20, .gap_us = 30000 }, 65536);
 
-        expect_pattern(&a, 2000);
+        expect_pattern(&a, 200);
         close_link(&l);
     }
     stop_disturbing(disturber);
@@ -530,6 +530,38 @@ Test(source_pipe, fifo_without_a_writer_has_not_ended)
         expect_close(l.src);
         unlink(path);
     }
+}
+
+static void *open_to_write(void *path)
+{
+    int fd;
+
+    sleep_us(100000);
+    fd = open(path, O_WRONLY);
+    send_pattern(fd, 0, 10);
+    close(fd);
+    return NULL;
+}
+
+/* F125: of open(2), which waits for the writer. */
+Test(source_pipe, opening_a_fifo_is_not_ended_by_signals)
+{
+    char path[] = "/tmp/test_source_pipe.XXXXXX";
+    pthread_t disturber, writer;
+    struct ahead_source src;
+
+    close(mkstemp(path));
+    unlink(path);
+    expect_int(mkfifo(path, 0600), 0);
+    disturber = start_disturbing();
+    expect_int(pthread_create(&writer, NULL, open_to_write, path), 0);
+    expect_status(ahead_source_path(&src, path), AHEAD_OK);
+    expect_read(src, 0, 10);
+    expect_read(src, 10, 0);
+    expect_int(pthread_join(writer, NULL), 0);
+    stop_disturbing(disturber);
+    expect_close(src);
+    unlink(path);
 }
 
 Test(source_pipe, lazy_fifo_waits_for_its_writer_and_can_be_interrupted)

@@ -303,7 +303,7 @@ regular_claim(void *ctx, struct ahead_job *job, size_t want, size_t room, struct
     if (f->pos >= f->known)
         return AHEAD_CLAIM_READ;
     look_ahead(f);
-    job->bound = at_most(f->known - f->pos, at_most(want, AHEAD_FD_CALL_BYTES));
+    job->bound = at_most(f->known - f->pos, want);
     job->note.word[AT] = f->pos;
     job->note.word[LEN] = job->bound;
     f->pos += job->bound;

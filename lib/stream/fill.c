@@ -3,22 +3,11 @@
 #include "error.h"
 #include "stream/buffer.h"
 #include "stream/core.h"
+#include "thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-/* The second thread runs functions of the source, which may be the caller's
- * own: enough for them, little for a thousand streams. */
-#define STACK_BYTES (256 * 1024)
-
-/* A source that says EAGAIN is asked again after 0.1 ms, then after twice as
- * long each time up to 20 ms, some two seconds in all. */
-#define FIRST_NAP_NS 100000
-#define LAST_NAP_NS 20000000
-#define NAPS 108
 
 /* Where the source can be split, the reader makes pieces too, and smaller
  * halves stay in the caches.  Where it cannot, a half smaller than a core's
@@ -107,22 +96,6 @@ static void sanitise(struct ahead_error *err)
                     ahead_status_name(st));
 }
 
-/* Sleeps before the source is asked again.  false: it was asked often enough. */
-static bool nap(unsigned *naps)
-{
-    long ns = FIRST_NAP_NS;
-    struct timespec ts;
-
-    if (++*naps > NAPS)
-        return false;
-    for (unsigned i = 1; i < *naps && ns < LAST_NAP_NS; i++)
-        ns *= 2;
-    ts.tv_sec = 0;
-    ts.tv_nsec = ns < LAST_NAP_NS ? ns : LAST_NAP_NS;
-    nanosleep(&ts, NULL);
-    return true;
-}
-
 /* One read() of the source, tried again where that is due: bytes > 0, or 0
  * with *err filled in. */
 static size_t read_some(struct ahead_core *c, uint8_t *dst, size_t len, struct ahead_error *err)
@@ -150,7 +123,7 @@ static size_t read_some(struct ahead_core *c, uint8_t *dst, size_t len, struct a
             (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) {
             int os_errno = errno;
 
-            if (!ahead_swap_interrupted(&c->swap) && (os_errno == EINTR || nap(&naps)))
+            if (!ahead_swap_interrupted(&c->swap) && (os_errno == EINTR || ahead_thread_nap(&naps)))
                 continue;
             errno = os_errno;
         }
@@ -261,46 +234,14 @@ static void *fill_main(void *arg)
     return NULL;
 }
 
-/* All signals blocked but those that the thread itself causes, and the one by
- * which profilers sample. */
-static int
-create_with_signals_blocked(pthread_t *thread, const pthread_attr_t *attr, struct ahead_core *c)
-{
-    static const int open[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF };
-    sigset_t blocked, before;
-    int rc;
-
-    sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof open / sizeof *open; i++)
-        sigdelset(&blocked, open[i]);
-    rc = pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    if (rc)
-        return rc;
-    rc = pthread_create(thread, attr, fill_main, c);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
-}
-
 void ahead_fill_start(struct ahead_core *c)
 {
-    pthread_attr_t attr;
     bool join;
-    int rc;
 
     if (!ahead_swap_begin_start(&c->swap, &join))
         return;
     if (join)
         pthread_join(c->thread, NULL);
-    rc = pthread_attr_init(&attr);
-    if (!rc) {
-        pthread_attr_setstacksize(&attr, STACK_BYTES);
-        rc = create_with_signals_blocked(&c->thread, &attr, c);
-        pthread_attr_destroy(&attr);
-    }
-    if (rc)
+    if (ahead_thread_start(&c->thread, c->name, fill_main, c))
         ahead_swap_start_failed(&c->swap);
-#if defined(__GLIBC__) && defined(_GNU_SOURCE)
-    else
-        pthread_setname_np(c->thread, c->name);
-#endif
 }

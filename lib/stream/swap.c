@@ -8,10 +8,9 @@
 
 #include "error.h"
 #include "stream/buffer.h"
+#include "thread.h"
 
-#include <errno.h>
 #include <string.h>
-#include <time.h>
 
 /* The first claim of a stream asks for this much, each further one for twice
  * as much: a small read is not late by the making of a large piece. */
@@ -150,28 +149,6 @@ static void wake_locked(struct ahead_swap *sw)
         wake_fill_locked(sw);
 }
 
-static uint64_t now_ns(const struct ahead_swap *sw)
-{
-    struct timespec ts;
-
-    clock_gettime(sw->clock, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-/* Sleep on `cond` until `until` (0: for ever).  May wake for nothing. */
-static void sleep_locked(struct ahead_swap *sw, pthread_cond_t *cond, uint64_t until)
-{
-    struct timespec ts = {
-        .tv_sec = (time_t)(until / 1000000000u),
-        .tv_nsec = (long)(until % 1000000000u),
-    };
-
-    if (until)
-        pthread_cond_timedwait(cond, &sw->lock, &ts);
-    else
-        pthread_cond_wait(cond, &sw->lock);
-}
-
 /* The reader sleeps once for `wish`; the caller tests again.  The sleep is
  * over at `until` (0: never).  Returns the time. */
 static uint64_t
@@ -182,9 +159,9 @@ reader_sleep_locked(struct ahead_swap *sw, enum ahead_wish wish, uint64_t now, u
     if (sw->rest == AHEAD_REST_NAP && fill_can_claim_locked(sw))
         wake_fill_locked(sw);
     sw->wish = wish;
-    sleep_locked(sw, &sw->ready, until);
+    ahead_thread_sleep(&sw->ready, &sw->lock, until);
     sw->wish = AHEAD_WISH_NONE;
-    then = now_ns(sw);
+    then = ahead_thread_now_ns(sw->clock);
     sw->stats.reader_wait_ns += then - now;
     return then;
 }
@@ -199,7 +176,7 @@ static bool reader_wait_locked(struct ahead_swap *sw, enum ahead_wish wish, uint
     while (sw->wish = wish, granted = wish_granted_locked(sw), sw->wish = AHEAD_WISH_NONE,
            !granted) {
         if (!now) {
-            now = now_ns(sw);
+            now = ahead_thread_now_ns(sw->clock);
             deadline = timeout_ms ? now + timeout_ms * UINT64_C(1000000) : 0;
             sw->stats.reader_waits++;
         }
@@ -223,29 +200,15 @@ static bool get_field(struct ahead_swap *sw, const bool *field)
 
 /* ---- set-up ---- */
 
-static int cond_init(pthread_cond_t *cond, clockid_t *clock)
-{
-    pthread_condattr_t attr;
-    int rc = pthread_condattr_init(&attr);
-
-    if (rc)
-        return rc;
-    /* A clock that can be set back would make a timed wait a long one. */
-    *clock = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) ? CLOCK_REALTIME : CLOCK_MONOTONIC;
-    rc = pthread_cond_init(cond, &attr);
-    pthread_condattr_destroy(&attr);
-    return rc;
-}
-
 enum ahead_status ahead_swap_init(struct ahead_swap *sw)
 {
     sw->want = FIRST_WANT_BYTES;
     sw->warm = sw->eager;
     if (pthread_mutex_init(&sw->lock, NULL))
         return AHEAD_NOMEM;
-    if (cond_init(&sw->ready, &sw->clock))
+    if (ahead_thread_cond_init(&sw->ready, &sw->clock))
         goto err_lock;
-    if (cond_init(&sw->room, &sw->clock))
+    if (ahead_thread_cond_init(&sw->room, &sw->clock))
         goto err_ready;
     return AHEAD_OK;
 
@@ -441,7 +404,7 @@ enum ahead_turn ahead_swap_next(struct ahead_swap *sw, struct ahead_ask ask,
             break;
         }
         if (!now) {
-            now = now_ns(sw);
+            now = ahead_thread_now_ns(sw->clock);
             deadline = ask.timeout_ms ? now + ask.timeout_ms * UINT64_C(1000000) : 0;
             patience = sw->split ? 0 : now + AHEAD_PATIENCE_NS;
             sw->stats.reader_waits++;
@@ -483,7 +446,7 @@ static void leave_half_locked(struct ahead_swap *sw)
     sw->taken = 0;
     sw->stats.swaps++;
     if (sw->rest != AHEAD_REST_NONE && !sw->room_ns)
-        sw->room_ns = now_ns(sw);
+        sw->room_ns = ahead_thread_now_ns(sw->clock);
 }
 
 void ahead_swap_give_back(struct ahead_swap *sw)
@@ -725,7 +688,7 @@ static bool fill_may_go_on_locked(const struct ahead_swap *sw)
 /* Rests until there is something to claim, or to leave for. */
 static void fill_rest_locked(struct ahead_swap *sw)
 {
-    uint64_t since = now_ns(sw), now = since;
+    uint64_t since = ahead_thread_now_ns(sw->clock), now = since;
 
     sw->stats.fill_waits++;
     sw->room_ns = 0;
@@ -733,9 +696,9 @@ static void fill_rest_locked(struct ahead_swap *sw)
         bool nap = now - since < sw->nap_ns;
 
         sw->rest = nap ? AHEAD_REST_NAP : AHEAD_REST_SLEEP;
-        sleep_locked(sw, &sw->room, nap ? since + sw->nap_ns : 0);
+        ahead_thread_sleep(&sw->room, &sw->lock, nap ? since + sw->nap_ns : 0);
         sw->rest = AHEAD_REST_NONE;
-        now = now_ns(sw);
+        now = ahead_thread_now_ns(sw->clock);
     } while (!fill_may_go_on_locked(sw));
     sw->stats.fill_wait_ns += now - since;
 
@@ -759,7 +722,7 @@ bool ahead_swap_begin_fill(struct ahead_swap *sw, struct ahead_place *place, boo
     if (!work) {
         *orphan = sw->orphan;
         while (*orphan && sw->hooks > 0)
-            sleep_locked(sw, &sw->room, 0);
+            ahead_thread_sleep(&sw->room, &sw->lock, 0);
         sw->fill = AHEAD_FILL_LEFT;
         wake_locked(sw);
     }
