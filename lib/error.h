@@ -19,6 +19,11 @@ ahead_error_set(struct ahead_error *err, enum ahead_status status, uint64_t sour
 enum ahead_status ahead_error_set_errno(struct ahead_error *err, int os_errno,
                                         uint64_t source_offset, const char *what);
 
+/* What a function of the caller's, a `whose` one, failed with has to be an
+ * ending: OK, TIMEDOUT and INVALID are none, and would let somebody wait for
+ * what never comes.  They become AHEAD_IO. */
+void ahead_error_make_ending(struct ahead_error *err, const char *whose);
+
 /* Set errno to match a constructor's status, and return the status.  AHEAD_IO
  * leaves errno as the system call set it. */
 enum ahead_status ahead_fail_errno(enum ahead_status status);

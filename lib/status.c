@@ -65,6 +65,15 @@ enum ahead_status ahead_error_set_errno(struct ahead_error *err, int os_errno,
     return AHEAD_IO;
 }
 
+void ahead_error_make_ending(struct ahead_error *err, const char *whose)
+{
+    enum ahead_status st = err->status;
+
+    if (st == AHEAD_OK || st == AHEAD_TIMEDOUT || st == AHEAD_INVALID)
+        ahead_error_set(err, AHEAD_IO, err->source_offset, "the %s failed with status %s", whose,
+                        ahead_status_name(st));
+}
+
 enum ahead_status ahead_fail_errno(enum ahead_status status)
 {
     switch (status) {

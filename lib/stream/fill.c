@@ -79,23 +79,6 @@ static bool prepare_half(struct ahead_core *c, struct ahead_place *place, size_t
 
 /* ---- one piece ---- */
 
-/* What a source may end with.  Anything else is no ending, and would let a
- * reader wait for what never comes. */
-static bool is_ending(enum ahead_status st)
-{
-    return st != AHEAD_OK && st != AHEAD_TIMEDOUT && st != AHEAD_INVALID;
-}
-
-static void sanitise(struct ahead_error *err)
-{
-    enum ahead_status st = err->status;
-
-    if (is_ending(st))
-        return;
-    ahead_error_set(err, AHEAD_IO, err->source_offset, "the source failed with status %s",
-                    ahead_status_name(st));
-}
-
 /* One read() of the source, tried again where that is due: bytes > 0, or 0
  * with *err filled in. */
 static size_t read_some(struct ahead_core *c, uint8_t *dst, size_t len, struct ahead_error *err)
@@ -129,7 +112,7 @@ static size_t read_some(struct ahead_core *c, uint8_t *dst, size_t len, struct a
         }
         if (err->status == AHEAD_OK)
             ahead_error_set_errno(err, errno, err->source_offset, "reading the source failed");
-        sanitise(err);
+        ahead_error_make_ending(err, "source");
         return 0;
     }
 }
@@ -184,7 +167,7 @@ static bool make_claimed(struct ahead_core *c, struct ahead_job *job, struct ahe
     }
     err.status = split->make(c->src.ctx, job, place->bytes + place->off, &len, &err);
     if (err.status)
-        sanitise(&err);
+        ahead_error_make_ending(&err, "source");
     return ahead_swap_end_make(&c->swap, c->src, number, len, &err, next);
 }
 
@@ -211,7 +194,7 @@ bool ahead_fill_piece(struct ahead_core *c, struct ahead_job *job, struct ahead_
         else
             ahead_swap_end_claim_no_room(&c->swap);
         return false;
-    case AHEAD_CLAIM_ENDING: sanitise(&err); break;
+    case AHEAD_CLAIM_ENDING: ahead_error_make_ending(&err, "source"); break;
     }
     ahead_swap_end_claim_ending(&c->swap, &err);
     return false;
