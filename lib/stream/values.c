@@ -3,36 +3,12 @@
  * numbers of variable length, strings, lines. */
 #include <ahead/read.h>
 
+#include "encoding.h"
 #include "stream/core.h"
 
 #include <string.h>
 
 /* ---- arrays ---- */
-
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-#define HOST_IS_BIG_ENDIAN true
-#else
-#define HOST_IS_BIG_ENDIAN false
-#endif
-
-/* memcpy() of one value on either side: dst need not be aligned. */
-#define SWAP_VALUES(type, swap)                                                                    \
-    for (size_t i = 0; i < n; i++) {                                                               \
-        type v;                                                                                    \
-                                                                                                   \
-        memcpy(&v, src + i * sizeof v, sizeof v);                                                  \
-        v = swap(v);                                                                               \
-        memcpy(dst + i * sizeof v, &v, sizeof v);                                                  \
-    }
-
-static void copy_swapped(uint8_t *restrict dst, const uint8_t *restrict src, size_t n, size_t width)
-{
-    switch (width) {
-    case 2: SWAP_VALUES(uint16_t, __builtin_bswap16) break;
-    case 4: SWAP_VALUES(uint32_t, __builtin_bswap32) break;
-    case 8: SWAP_VALUES(uint64_t, __builtin_bswap64) break;
-    }
-}
 
 enum ahead_status ahead_read_array(struct ahead_stream *s, void *dst, size_t n, size_t width,
                                    bool big_endian, size_t *got)
@@ -62,10 +38,7 @@ enum ahead_status ahead_read_array(struct ahead_stream *s, void *dst, size_t n, 
         }
         if (k > n - done)
             k = n - done;
-        if (big_endian == HOST_IS_BIG_ENDIAN)
-            memcpy(to, s->next, k * width);
-        else
-            copy_swapped(to, s->next, k, width);
+        ahead_encoding_copy(to, s->next, k, width, big_endian);
         s->next += k * width;
         done += k;
     }
@@ -113,29 +86,6 @@ enum ahead_status ahead_read_varint(struct ahead_stream *s, unsigned bits, uint6
 
 /* ---- strings ---- */
 
-/* Whether p[0..len) is what Java's readUTF() accepts: one, two or three bytes
- * for each UTF-16 unit.  *bad is where it is not. */
-static bool is_modified_utf8(const uint8_t *p, size_t len, size_t *bad)
-{
-    for (size_t i = 0, more; i < len; i += more + 1) {
-        *bad = i;
-        if (p[i] < 0x80)
-            more = 0;
-        else if (p[i] >> 5 == 6)
-            more = 1;
-        else if (p[i] >> 4 == 14)
-            more = 2;
-        else
-            return false;
-        if (more > len - i - 1)
-            return false;
-        for (size_t k = 1; k <= more; k++)
-            if (p[i + k] >> 6 != 2)
-                return false;
-    }
-    return true;
-}
-
 enum ahead_status ahead_read_utf(struct ahead_stream *s, char *dst, size_t cap, size_t *len)
 {
     struct ahead_core *c = ahead_core_of(s);
@@ -159,7 +109,7 @@ enum ahead_status ahead_read_utf(struct ahead_stream *s, char *dst, size_t cap, 
     }
     if ((st = ahead_core_peek(c, 2 + n, &p, &have)))
         return st == AHEAD_EOF ? AHEAD_TRUNCATED : st;
-    if (!is_modified_utf8(p + 2, n, &bad))
+    if (!ahead_encoding_is_modified_utf8(p + 2, n, &bad))
         return ahead_core_fail(c, AHEAD_CORRUPT,
                                "byte %zu of a string of %zu bytes is not modified UTF-8", bad, n);
     if (n > 0)
