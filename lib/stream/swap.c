@@ -670,7 +670,7 @@ void ahead_swap_drop(struct ahead_swap *sw, struct ahead_source src)
     while (sw->published < sw->claims) {
         const struct ahead_piece *p = piece_locked(sw, sw->published);
 
-        if (src.ops->split->drop)
+        if (!p->settled && src.ops->split->drop)
             src.ops->split->drop(src.ctx, &p->note);
         pthread_mutex_lock(&sw->lock);
         sw->published++;
@@ -795,6 +795,7 @@ static void settle_locked(struct ahead_swap *sw, struct ahead_source src, struct
         pthread_mutex_lock(&sw->lock);
         sw->settling = false;
     }
+    p->settled = true;
     if (st) {
         err.status = st;
         record_locked(sw, &err, number, number + 1, len < p->len);

@@ -74,6 +74,7 @@ struct ahead_piece {
     unsigned half;        /* lock */
     enum ahead_status st; /* lock: once made: what make returned */
     bool made;            /* lock */
+    bool settled;         /* lock: so it is not dropped, even if an ending kept it back */
 };
 
 /* What the second thread is doing. */
