@@ -166,7 +166,7 @@ enum progress_show progress_choose(bool asked, int out_fd)
 
     if (asked)
         return PROGRESS_ASKED;
-    if (!isatty(STDERR_FILENO) || tcgetpgrp(STDERR_FILENO) != getpgrp())
+    if (tcgetpgrp(STDERR_FILENO) != getpgrp()) /* no terminal, or another job has it */
         return PROGRESS_NOT;
     if (out_fd >= 0 && (fstat(out_fd, &st) || !S_ISREG(st.st_mode)))
         return PROGRESS_NOT;

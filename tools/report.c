@@ -72,12 +72,5 @@ int report_usage(const char *command, const char *format, ...)
 
 void end_broken_pipe(void)
 {
-    sigset_t set;
-
-    signal(SIGPIPE, SIG_DFL);
-    sigemptyset(&set);
-    sigaddset(&set, SIGPIPE);
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-    kill(getpid(), SIGPIPE);
-    _exit(128 + SIGPIPE); /* as a shell shows it */
+    _exit(128 + SIGPIPE);
 }

@@ -19,8 +19,9 @@ void report_errno(const char *name, enum ahead_status status, uint64_t bytes, co
 int report_usage(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The reader of our output has gone: end as SIGPIPE would have ended us, also
- * where whoever started us has it ignored.  Without a word. */
+/* The reader of our output has gone, and whoever started us has SIGPIPE
+ * ignored: end with the exit code that a shell shows for that signal, and
+ * without a word. */
 _Noreturn void end_broken_pipe(void);
 
 #endif
