@@ -84,6 +84,21 @@ code=0
 is "no standard error: exit code" $code 1
 same "no standard error: the output" new one
 
+# ---- an output that takes a little at a time ----
+
+mkfifo slow
+cat slow > got &
+exec 4> slow
+dd if=/dev/null oflag=nonblock >&4 2> /dev/null # stays set for all who share it
+code=0
+"$program" cat big one >&4 2> err || code=$?
+exec 4>&-
+wait
+is "an output that does not block: exit code" $code 0
+same "an output that does not block: standard error" err /dev/null
+cat big one > both
+same "an output that does not block: its bytes" got both
+
 # ---- a reader that goes away ----
 
 {

@@ -30,7 +30,8 @@ for command in cat stat; do
         wrong $command "--buffer takes a size from 1 to 1G, as 256K, not '$size'" -- \
             $command --buffer "$size" one
     done
-    for range in "" 1 : :1 a:1 1:a 1:-1 1:1:1 9223372036854775807:1 16G:17179869183G; do
+    for range in "" 1 : :1 a:1 1:a 1:-1 1:1:1 9223372036854775807:1 16G:17179869183G \
+        9223372036854775808: 8589934592G:0; do
         wrong $command "--range takes START:LEN or START:, as 1M:64K, not '$range'" -- \
             $command --range "$range" one
     done
