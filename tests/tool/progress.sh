@@ -33,6 +33,10 @@ run cat --progress $long one
 matches "a long name is cut" err "^\.\.\.an_thirty_characters_a_name: 4 B $ended\$"
 run cat big
 same "nobody asked" err /dev/null
+(printf x; sleep 2) > in &
+run stat in
+is "nobody asked, and it takes long: exit code" $code 0
+same "nobody asked, and it takes long" err /dev/null
 
 # ---- while it goes on ----
 
