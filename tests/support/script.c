@@ -357,6 +357,8 @@ script_skip(void *ctx, uint64_t n, uint64_t *skipped, struct ahead_error *err)
         got = play(sc, NULL, n - *skipped, err);
         if (got > 0)
             *skipped += (uint64_t)got;
+        else if (got < 0 && !sc->ended && !is_interrupted(sc))
+            got = 1; /* "again": of a skip nobody but the source can know */
     }
     if (got == 0)
         sc->ended = false; /* that is for read() to say */
@@ -416,7 +418,7 @@ static enum ahead_status script_seek(void *ctx, uint64_t offset, struct ahead_er
         snprintf(err->text, sizeof err->text, "scripted refusal");
     } else {
         rewind_to(sc, offset);
-        sc->next_settle = sc->pieces + 1;
+        sc->last_settled = sc->pieces;
     }
     atomic_store_explicit(&sc->seeking, false, memory_order_relaxed);
     leave(sc);
@@ -531,8 +533,6 @@ static enum ahead_claim claim_piece(struct script *sc, struct ahead_job *job, ui
         job->in_cap = sizeof job->note;
     }
     sc->pieces = piece;
-    if (sc->next_settle == 0)
-        sc->next_settle = 1;
     old = atomic_exchange_explicit(&sc->slot[piece % SCRIPT_SLOTS], piece << 3 | CLAIMED,
                                    memory_order_relaxed);
     if ((old & 7) != FREE && (old & 7) < SETTLED)
@@ -764,9 +764,9 @@ script_settle(void *ctx, const struct ahead_note *note, const uint8_t *bytes, si
     if (atomic_load_explicit(&sc->settling, memory_order_relaxed) > 1)
         broke(sc, "two settles at once");
     move_piece(sc, piece, 1u << MADE, SETTLING);
-    if (piece != sc->next_settle)
+    if (piece != sc->last_settled + 1)
         broke(sc, "settled out of order");
-    sc->next_settle = piece + 1;
+    sc->last_settled = piece;
     if (note->word[NOTE_FAULT] == (uint64_t)IS_GARBAGE)
         broke(sc, "a piece behind the fault was settled");
     if (!are_bytes(sc, bytes, note->word[NOTE_POS], good))

@@ -162,7 +162,7 @@ struct script {
     uint64_t pieces; /* claimed so far */
 
     /* Its own: whoever settles. */
-    uint64_t next_settle;
+    uint64_t last_settled;
 
     /* Shared, in no order. */
     atomic_bool serial; /* somebody is in read, claim, skip, seek or close */
