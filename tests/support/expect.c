@@ -43,25 +43,6 @@ void expect_fail_(struct expect_here at, const char *format, ...)
     runner_fail_(at, message);
 }
 
-void expect_status_(struct expect_here at, enum ahead_status got, enum ahead_status want)
-{
-    if (got != want)
-        expect_fail_(at, "got %s, want %s", ahead_status_name(got), ahead_status_name(want));
-}
-
-void expect_int_(struct expect_here at, intmax_t got, intmax_t want)
-{
-    if (got != want)
-        expect_fail_(at, "got %jd, want %jd", got, want);
-}
-
-void expect_u64_(struct expect_here at, uint64_t got, uint64_t want)
-{
-    if (got != want)
-        expect_fail_(at, "got %ju (%#jx), want %ju (%#jx)", (uintmax_t)got, (uintmax_t)got,
-                     (uintmax_t)want, (uintmax_t)want);
-}
-
 /* "0a ff ..": at most MEM_SHOWN bytes of p. */
 static void to_hex(char hex[3 * MEM_SHOWN + 1], const unsigned char *p, size_t len)
 {

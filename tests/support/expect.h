@@ -92,14 +92,32 @@ struct expect_here {
 };
 #define EXPECT_HERE_(text) ((struct expect_here){ __FILE__, __LINE__, text })
 
-void expect_status_(struct expect_here at, enum ahead_status got, enum ahead_status want);
-void expect_int_(struct expect_here at, intmax_t got, intmax_t want);
-void expect_u64_(struct expect_here at, uint64_t got, uint64_t want);
 void expect_mem_(struct expect_here at, const void *got, const void *want, size_t len);
 void expect_str_(struct expect_here at, const char *got, const char *want);
 _Noreturn void
 expect_fail_(struct expect_here at, const char *format, ...) __attribute__((format(printf, 2, 3)));
 double expect_time_scale_(void);
+
+/* Inline, so that the compiler sees that nothing goes on behind a failure. */
+static inline void
+expect_status_(struct expect_here at, enum ahead_status got, enum ahead_status want)
+{
+    if (got != want)
+        expect_fail_(at, "got %s, want %s", ahead_status_name(got), ahead_status_name(want));
+}
+
+static inline void expect_int_(struct expect_here at, intmax_t got, intmax_t want)
+{
+    if (got != want)
+        expect_fail_(at, "got %jd, want %jd", got, want);
+}
+
+static inline void expect_u64_(struct expect_here at, uint64_t got, uint64_t want)
+{
+    if (got != want)
+        expect_fail_(at, "got %ju (%#jx), want %ju (%#jx)", (uintmax_t)got, (uintmax_t)got,
+                     (uintmax_t)want, (uintmax_t)want);
+}
 
 /* What a runner does: under_criterion.c or plain.c. */
 _Noreturn void runner_fail_(struct expect_here at, const char *message);
