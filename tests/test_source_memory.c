@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_source_memory.c - a source over memory gives exactly its bytes, by every way. */
-#include "source/memory.h"
 #include "support/expect.h"
 #include "support/leaks.h"
 #include "support/pattern.h"
@@ -134,7 +133,7 @@ Test(source_memory, never_blocks_and_is_known)
     expect_true(!ahead_source_may_block(src));
     expect_true(src.ops->ready(src.ctx));
     expect_true(src.ops->split->wait(src.ctx, 0));
-    expect_true(ahead_source_is_memory(src));
+    expect_true(ahead_source_is_immediate(src));
     expect_close(src);
 }
 

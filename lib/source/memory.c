@@ -3,7 +3,6 @@
 #include <ahead/source.h>
 
 #include "error.h"
-#include "source/memory.h"
 #include "source/split.h"
 
 #include <limits.h>
@@ -132,11 +131,6 @@ static const struct ahead_source_ops memory_ops = {
     .close = memory_close,
     .split = &memory_split,
 };
-
-bool ahead_source_is_memory(struct ahead_source src)
-{
-    return src.ops == &memory_ops;
-}
 
 enum ahead_status ahead_source_memory(struct ahead_source *out, const void *data, size_t len)
 {

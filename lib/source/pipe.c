@@ -24,6 +24,10 @@
  * the stream is left to wait a while. */
 enum { MISSES = 16 };
 
+/* A writer that keeps a pipe filled needs this long to run again after a read
+ * has emptied it. */
+enum { LINGER_NS = 60000 };
+
 /* How to read without blocking. */
 enum way {
     WAY_UNKNOWN, /* the descriptor has not been looked at */
@@ -43,21 +47,30 @@ struct pipe {
 /* What a poll() has to tell. */
 enum news { NOTHING, INPUT, INTERRUPTED };
 
-/* Waits up to timeout_ms, -1 for ever.  NOTHING comes earlier after a signal.
- * A poll that fails says INPUT: the read has to tell. */
-static enum news wait_for_news(struct pipe *p, int timeout_ms)
+static void watch(const struct pipe *p, struct pollfd fds[2])
 {
-    struct pollfd fds[] = {
-        { .fd = p->d.fd, .events = POLLIN },
-        { .fd = p->wake.poll_fd, .events = POLLIN },
-    };
-    int n = poll(fds, 2, timeout_ms);
+    fds[0] = (struct pollfd){ .fd = p->d.fd, .events = POLLIN };
+    fds[1] = (struct pollfd){ .fd = p->wake.poll_fd, .events = POLLIN };
+}
 
+/* What a poll that returned n means. */
+static enum news tell_news(const struct pollfd fds[2], int n)
+{
     if (n < 0)
         return errno == EINTR ? NOTHING : INPUT;
     if (fds[1].revents)
         return INTERRUPTED;
     return fds[0].revents ? INPUT : NOTHING;
+}
+
+/* Waits up to timeout_ms, -1 for ever.  NOTHING comes earlier after a signal.
+ * A poll that fails says INPUT: the read has to tell. */
+static enum news wait_for_news(struct pipe *p, int timeout_ms)
+{
+    struct pollfd fds[2];
+
+    watch(p, fds);
+    return tell_news(fds, poll(fds, 2, timeout_ms));
 }
 
 static enum way way_of(int fd)
@@ -136,6 +149,15 @@ static bool pipe_ready(void *ctx)
     return !p->drained && p->d.fd >= 0 && wait_for_news(p, 0) != NOTHING;
 }
 
+static bool pipe_linger(void *ctx)
+{
+    static const struct timespec t = { .tv_nsec = LINGER_NS };
+    struct pollfd fds[2];
+
+    watch(ctx, fds);
+    return tell_news(fds, ppoll(fds, 2, &t, NULL)) != NOTHING;
+}
+
 static uint64_t now_ns(void)
 {
     struct timespec t;
@@ -197,6 +219,7 @@ static enum ahead_status pipe_close(void *ctx, struct ahead_error *err)
 static const struct ahead_split_ops pipe_split = {
     .may_block = pipe_may_block,
     .wait = pipe_wait,
+    .linger = pipe_linger,
 };
 
 static const struct ahead_source_ops pipe_ops = {

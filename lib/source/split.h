@@ -84,6 +84,10 @@ struct ahead_split_ops {
      * Returns true after interrupt().  NULL: cannot be told. */
     bool (*wait)(void *ctx, uint32_t timeout_ms);
 
+    /* read() would block now: wait some tens of microseconds for bytes of a peer
+     * that is merely not quick enough.  false: none came.  NULL: do not. */
+    bool (*linger)(void *ctx);
+
     /* The bytes are in memory: a second thread would have nothing to save. */
     bool immediate;
 };

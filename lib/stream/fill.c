@@ -9,6 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Less than this is not a buffer of a peer that writes all the time. */
+#define FEW_BYTES (16 * 1024)
+
 /* Where the source can be split, the reader makes pieces too, and smaller
  * halves stay in the caches.  Where it cannot, a half smaller than a core's
  * private cache makes the fill pay for every line that it takes back from the
@@ -117,14 +120,26 @@ static size_t read_some(struct ahead_core *c, uint8_t *dst, size_t len, struct a
     }
 }
 
-static bool make_by_read(struct ahead_core *c, struct ahead_place *place, struct ahead_place *next)
+/* Whether the reader, who sleeps in front of `awaited` bytes, is better woken
+ * before the next read.  A few bytes may be all that a peer has to say before
+ * it hears from the reader; of many, there are more to come. */
+static bool is_dry(struct ahead_core *c, size_t awaited)
 {
     const struct ahead_source_ops *ops = c->src.ops;
+
+    if (!ops->ready || ops->ready(c->src.ctx))
+        return false;
+    return awaited < FEW_BYTES || !ops->split || !ops->split->linger ||
+           !ops->split->linger(c->src.ctx);
+}
+
+static bool make_by_read(struct ahead_core *c, struct ahead_place *place, struct ahead_place *next)
+{
     size_t want = place->want < place->room ? place->want : place->room;
     struct ahead_error err;
     size_t n;
 
-    if (place->awaited && ops->ready && !ops->ready(c->src.ctx))
+    if (place->awaited && is_dry(c, place->awaited))
         ahead_swap_going_dry(&c->swap);
     ahead_buffer_unpoison(place->bytes + place->off, want);
     n = read_some(c, place->bytes + place->off, want, &err);

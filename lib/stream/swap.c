@@ -278,7 +278,7 @@ static void begin_claim_locked(struct ahead_swap *sw, struct ahead_place *place,
     sw->reading = !sw->split || sw->serial;
     place->want = sw->want;
     place->serial = sw->serial;
-    place->awaited = false;
+    place->awaited = 0;
     if (sw->want < AHEAD_PIECE_BYTES)
         sw->want *= 2;
 }
@@ -294,7 +294,7 @@ static bool end_section_locked(struct ahead_swap *sw, struct ahead_place *next)
         begin_claim_locked(sw, next, false);
     wake_locked(sw);
     if (again)
-        next->awaited = sw->wish == AHEAD_WISH_BYTES && unread_locked(sw) > 0;
+        next->awaited = sw->wish == AHEAD_WISH_BYTES ? unread_locked(sw) : 0;
     return again;
 }
 

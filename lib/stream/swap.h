@@ -169,7 +169,7 @@ struct ahead_place {
     size_t want, room; /* bytes to ask for; bytes that there are, maybe fewer */
     bool empty;        /* nothing has been claimed in this half yet */
     bool serial;       /* it has to be a read() */
-    bool awaited;      /* the reader sleeps, and what is published did not wake it */
+    size_t awaited;    /* bytes that are published and did not wake the reader, who sleeps */
 };
 
 /* What the reader is to do next. */
