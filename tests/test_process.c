@@ -338,44 +338,51 @@ Test(process, descriptors_are_close_on_exec)
 }
 
 /* F214: exit with streams that are blocked, filling and idle. */
-_Noreturn static void exit_with_streams(void)
+_Noreturn static void exit_with_streams(int told)
 {
     enum { N = 60 };
     static struct script sc[N];
     static struct ahead_stream *s[N]; /* reachable, so no leak */
     static const struct step blocked[] = { BYTES(10), STALL, END };
     static const struct step endless[] = { PIECES((uint64_t)1 << 60, 1000), END };
+    uint64_t start;
     uint8_t byte;
 
     for (unsigned i = 0; i < N; i++) {
         sc[i].step = i % 3 ? endless : blocked;
         sc[i].split = i % 2;
         if (ahead_open(&s[i], script_source(&sc[i]),
-                       &(struct ahead_options){ .buffer_bytes = i % 3 == 1 ? 1 << 20 : 64,
+                       &(struct ahead_options){ .buffer_bytes = i % 3 == 1 ? 1 << 16 : 64,
                                                 .flags = AHEAD_EAGER }))
             _exit(1);
         if (i % 3 == 2 && ahead_read_u8(s[i], &byte))
             _exit(2);
     }
+    start = now_ns();
+    if (write(told, &start, sizeof start) != sizeof start)
+        _exit(3);
     exit(7);
 }
 
 Test(process, exit_with_live_streams_keeps_its_status)
 {
     for (int round = 0; round < 10; round++) {
-        uint64_t start;
-        int status;
+        uint64_t start = 0;
+        int status, tell[2];
         pid_t pid;
 
         fflush(NULL);
-        start = now_ns();
+        expect_int(pipe(tell), 0);
         pid = fork();
         if (pid == 0)
-            exit_with_streams();
+            exit_with_streams(tell[1]);
         expect_true(pid > 0 && waitpid(pid, &status, 0) == pid);
-        expect_within_ms(start, 300);
         expect_true(WIFEXITED(status));
         expect_int(WEXITSTATUS(status), 7);
+        expect_int(read(tell[0], &start, sizeof start), sizeof start);
+        expect_within_ms(start, 300);
+        close(tell[0]);
+        close(tell[1]);
     }
 }
 

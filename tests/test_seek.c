@@ -221,6 +221,69 @@ Test(seek, inside_the_buffer_asks_nothing_of_the_source)
     }
 }
 
+/* F151: and forward into the other one, when it is finished. */
+Test(seek, forward_into_the_other_buffer_asks_nothing_of_the_source)
+{
+    for (each_mode(m)) {
+        struct script sc = { .step = STEPS(PIECES(5000, 100)), .has = HAS_SEEK };
+        struct ahead_stream *s;
+        struct ahead_stats stats;
+
+        if (!(m->flags & AHEAD_EAGER))
+            continue;
+        expect_note("%s", m->name);
+        s = open_mode(&sc, m, 1000);
+        expect_eventually(ahead_buffered(s) >= 1900);
+        expect_pattern(s, 0, 10);
+        for (uint64_t to = 1800; to > 1100; to -= 100) {
+            expect_status(ahead_seek(s, to), AHEAD_OK);
+            expect_u64(ahead_tell(s), to);
+            expect_pattern(s, to, 50);
+        }
+        expect_int(script_count(&sc, CALL_SEEK), 0);
+        ahead_get_stats(s, &stats);
+        expect_u64(stats.discarded_bytes, 0);
+        expect_status(ahead_seek(s, 1150), AHEAD_OK);
+        expect_pattern(s, 1150, 3850);
+        expect_ending(s, AHEAD_EOF, 0, 5000);
+        expect_status(ahead_close(s), AHEAD_OK);
+        expect_str(script_closing_verdict(&sc), "ok");
+    }
+}
+
+/* F132: around every power of two that a counter could end at. */
+Test(seek, beyond_4_gib_every_count_is_exact)
+{
+    static const uint64_t marks[] = { INT32_MAX, (uint64_t)INT32_MAX + 1, UINT32_MAX,
+                                      (uint64_t)UINT32_MAX + 1, (uint64_t)UINT32_MAX + 2 };
+    const uint64_t length = (uint64_t)5 << 30;
+
+    for (each_mode(m)) {
+        struct script sc = { .step = STEPS(PIECES(length, 4096), ERRNO(EIO)),
+                             .has = HAS_SEEK | HAS_SKIP };
+        struct ahead_stream *s = open_mode(&sc, m, 10000);
+        uint64_t skipped;
+
+        expect_note("%s", m->name);
+        for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+            expect_status(ahead_seek(s, marks[i] - 20), AHEAD_OK);
+            expect_pattern(s, marks[i] - 20, 40);
+            expect_u64(ahead_tell(s), marks[i] + 20);
+            expect_pattern(s, marks[i] + 20, 30000);
+        }
+        expect_status(ahead_seek(s, 100), AHEAD_OK);
+        expect_status(ahead_skip(s, UINT32_MAX, &skipped), AHEAD_OK);
+        expect_u64(skipped, UINT32_MAX);
+        expect_u64(ahead_tell(s), 100 + (uint64_t)UINT32_MAX);
+        expect_pattern(s, 100 + (uint64_t)UINT32_MAX, 100);
+        expect_status(ahead_seek(s, length - 5000), AHEAD_OK);
+        expect_pattern(s, length - 5000, 5000);
+        expect_ending(s, AHEAD_IO, EIO, length);
+        expect_status(ahead_close(s), AHEAD_IO);
+        expect_str(script_closing_verdict(&sc), "ok");
+    }
+}
+
 /* F120, F117: a seek that succeeds clears the ending; one back to bytes below
  * an error reads them, and meets the error again. */
 Test(seek, clears_an_ending_but_a_cancel)
