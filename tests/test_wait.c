@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -480,7 +481,7 @@ Test(cancel, frees_a_reader_of_a_silent_pipe_or_socket)
             struct ahead_stream *s;
             struct reader r;
             uint64_t start;
-            int end[2];
+            int end[2], left;
 
             expect_note("kind %d, flags %u", kind, flags);
             expect_int(kind ? socketpair(AF_UNIX, SOCK_STREAM, 0, end) : pipe(end), 0);
@@ -488,6 +489,7 @@ Test(cancel, frees_a_reader_of_a_silent_pipe_or_socket)
             expect_status(ahead_open(&s, src, &(struct ahead_options){ .flags = flags }), AHEAD_OK);
             expect_int(write(end[1], "abc", 3), 3);
             reader_start(&r, s, 10);
+            expect_eventually(ioctl(end[0], FIONREAD, &left) == 0 && left == 0);
             sleep_us(20000);
             expect_true(!atomic_load(&r.done));
             start = now_ns();
