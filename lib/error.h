@@ -20,8 +20,8 @@ enum ahead_status ahead_error_set_errno(struct ahead_error *err, int os_errno,
                                         uint64_t source_offset, const char *what);
 
 /* What a function of the caller's, a `whose` one, failed with has to be an
- * ending: OK, TIMEDOUT and INVALID are none, and would let somebody wait for
- * what never comes.  They become AHEAD_IO. */
+ * ending with a text: OK, TIMEDOUT, INVALID and what is no status would let
+ * somebody wait for what never comes.  They become AHEAD_IO. */
 void ahead_error_make_ending(struct ahead_error *err, const char *whose);
 
 /* Set errno to match a constructor's status, and return the status.  AHEAD_IO

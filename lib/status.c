@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,13 +51,13 @@ enum ahead_status ahead_error_set_errno(struct ahead_error *err, int os_errno,
                                         uint64_t source_offset, const char *what)
 {
     char reason[96];
+    const char *text = reason;
 
-    /* The GNU form of strerror_r() may return a string of its own. */
     snprintf(reason, sizeof reason, "error %d", os_errno);
 #if defined(__GLIBC__) && defined(_GNU_SOURCE)
-    const char *text = strerror_r(os_errno, reason, sizeof reason);
+    text = strerror_r(os_errno, reason, sizeof reason); /* may be a string of its own */
 #else
-    const char *text = strerror_r(os_errno, reason, sizeof reason) ? reason : reason;
+    (void)strerror_r(os_errno, reason, sizeof reason);
 #endif
     err->status = AHEAD_IO;
     err->os_errno = os_errno;
@@ -65,13 +66,35 @@ enum ahead_status ahead_error_set_errno(struct ahead_error *err, int os_errno,
     return AHEAD_IO;
 }
 
+static bool is_ending(enum ahead_status st)
+{
+    switch (st) {
+    case AHEAD_EOF:
+    case AHEAD_TRUNCATED:
+    case AHEAD_CORRUPT:
+    case AHEAD_LIMIT:
+    case AHEAD_IO:
+    case AHEAD_CANCELLED:
+    case AHEAD_NOMEM:
+    case AHEAD_UNSUPPORTED: return true;
+    case AHEAD_OK:
+    case AHEAD_TIMEDOUT:
+    case AHEAD_INVALID: break;
+    }
+    return false;
+}
+
 void ahead_error_make_ending(struct ahead_error *err, const char *whose)
 {
     enum ahead_status st = err->status;
+    int os_errno = err->os_errno;
 
-    if (st == AHEAD_OK || st == AHEAD_TIMEDOUT || st == AHEAD_INVALID)
-        ahead_error_set(err, AHEAD_IO, err->source_offset, "the %s failed with status %s", whose,
-                        ahead_status_name(st));
+    err->text[sizeof err->text - 1] = '\0';
+    if (is_ending(st) && err->text[0])
+        return;
+    ahead_error_set(err, is_ending(st) ? st : AHEAD_IO, err->source_offset,
+                    "the %s failed with status %s", whose, ahead_status_name(st));
+    err->os_errno = os_errno;
 }
 
 enum ahead_status ahead_fail_errno(enum ahead_status status)

@@ -20,12 +20,11 @@ static struct ahead_stream *open_mode(struct script *sc, const struct mode *m, s
 /* Give *b, get bytes from `pos` on, and spoil the memory that came.  Returns how many. */
 static size_t expect_swapped(struct ahead_stream *s, struct ahead_buffer *b, uint64_t pos)
 {
-    const uint8_t *gave = b->data;
-
+    /* What comes may be what was given: bytes at hand in a buffer that the
+     * source writes into at this moment are copied. */
     expect_status(ahead_swap_buffer(s, b), AHEAD_OK);
     expect_true(b->len > 0);
     expect_true(b->cap >= b->len);
-    expect_true(b->data != gave);
     expect_size(pattern_match(b->data, pos, b->len), b->len);
     expect_u64(ahead_tell(s), pos + b->len);
     memset(b->data, 0xbb, b->cap);

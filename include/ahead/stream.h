@@ -188,8 +188,9 @@ struct ahead_buffer {
 /* Allocate an empty buffer of the size that this stream uses (which may have
  * to be chosen now, and may ask the source for its largest block).  The
  * caller's, to be freed with ahead_buffer_free() or given to
- * ahead_swap_buffer().  AHEAD_OK, AHEAD_NOMEM, AHEAD_INVALID; *b is zero on
- * failure. */
+ * ahead_swap_buffer().  Choosing waits for a read that is under way, if nothing
+ * was read yet.  AHEAD_OK, AHEAD_NOMEM, AHEAD_INVALID, AHEAD_CANCELLED,
+ * AHEAD_TIMEDOUT; *b is zero on failure. */
 AHEAD_API AHEAD_NODISCARD enum ahead_status
 ahead_buffer_alloc(struct ahead_stream *s, struct ahead_buffer *b);
 
@@ -199,9 +200,12 @@ ahead_buffer_alloc(struct ahead_stream *s, struct ahead_buffer *b);
  * caller's, to be written at will.
  *
  * Waits for bytes if there are none, as ahead_read() does, and for pieces that
- * are being made in that buffer.  On any status but AHEAD_OK, *b is unchanged
- * and still the caller's: an ending, AHEAD_TIMEDOUT, AHEAD_NOMEM, AHEAD_INVALID
- * (*b is empty; memory that is not from the library must not be given). */
+ * are being made in that buffer; but where the source writes into it at this
+ * moment and could block, and for bytes that a peek has gathered, it copies
+ * what is at hand into the buffer given, and that is what comes back.
+ * AHEAD_OK; on any other status *b is unchanged and still the caller's: an
+ * ending, AHEAD_TIMEDOUT, AHEAD_NOMEM, AHEAD_INVALID (*b is empty; memory that
+ * is not from the library must not be given). */
 AHEAD_API AHEAD_NODISCARD enum ahead_status
 ahead_swap_buffer(struct ahead_stream *s, struct ahead_buffer *b);
 

@@ -11,6 +11,7 @@
 
 struct nested {
     struct ahead_stream *inner; /* read by who holds the token; interrupt() cancels it */
+    uint64_t start;             /* immutable: where it stood; the first byte that this source has */
     bool passed_on;             /* token: the outer stream has the fault of the inner one */
 };
 
@@ -64,8 +65,12 @@ nested_skip(void *ctx, uint64_t n_bytes, uint64_t *skipped, struct ahead_error *
 static enum ahead_status nested_seek(void *ctx, uint64_t offset, struct ahead_error *err)
 {
     struct nested *n = ctx;
-    enum ahead_status st = ahead_seek(n->inner, offset);
+    enum ahead_status st;
 
+    if (offset > UINT64_MAX - n->start)
+        return ahead_error_set(err, AHEAD_INVALID, AHEAD_NO_OFFSET,
+                               "no stream reaches to offset %llu", (unsigned long long)offset);
+    st = ahead_seek(n->inner, n->start + offset);
     if (st)
         *err = *ahead_error(n->inner);
     else
@@ -124,7 +129,7 @@ enum ahead_status ahead_source_stream(struct ahead_source *out, struct ahead_str
         (void)ahead_close(s);
         return ahead_fail_errno(out && s ? AHEAD_NOMEM : AHEAD_INVALID);
     }
-    *n = (struct nested){ .inner = s };
+    *n = (struct nested){ .inner = s, .start = ahead_tell(s) };
     *out = (struct ahead_source){ .ops = &nested_ops, .ctx = n };
     return AHEAD_OK;
 }

@@ -131,6 +131,10 @@ static inline size_t ahead_core_unread(const struct ahead_core *c)
     return (size_t)(c->hot.end - c->hot.next);
 }
 
+/* ahead_swap_begin_seek() in the time that a wait of the reader has, and in
+ * words. */
+enum ahead_status ahead_core_begin_seek(struct ahead_core *c);
+
 /* Point the window at no bytes, at `offset`. */
 void ahead_core_reset_window(struct ahead_core *c, uint64_t offset);
 

@@ -79,7 +79,8 @@ static bool reserve_gather(struct ahead_core *c, size_t n)
         if (!to)
             return false;
     }
-    memmove(to, c->hot.next, unread);
+    if (unread > 0)
+        memmove(to, c->hot.next, unread);
     if (to != c->gather) {
         free(c->gather);
         c->gather = to;
@@ -383,7 +384,7 @@ enum ahead_status ahead_finish(struct ahead_stream *s)
     if (st)
         return st;
     return ahead_core_fail(c, AHEAD_CORRUPT, "%zu bytes or more follow where the end should be",
-                           ahead_core_unread(c) + ahead_swap_ready_bytes(&c->swap));
+                           ahead_buffered(s));
 }
 
 const struct ahead_error *ahead_error(const struct ahead_stream *s)
@@ -456,7 +457,7 @@ static enum ahead_status seek_source(struct ahead_core *c, uint64_t offset)
     return AHEAD_OK;
 }
 
-static enum ahead_status begin_seek(struct ahead_core *c)
+enum ahead_status ahead_core_begin_seek(struct ahead_core *c)
 {
     enum ahead_status st = ahead_swap_begin_seek(&c->swap, c->read_timeout_ms);
 
@@ -481,7 +482,7 @@ static enum ahead_status core_seek(struct ahead_core *c, uint64_t offset)
         return ahead_core_fail(c, AHEAD_UNSUPPORTED,
                                "this source cannot go to offset %llu, which is not at hand",
                                (unsigned long long)offset);
-    st = begin_seek(c);
+    st = ahead_core_begin_seek(c);
     return st ? st : seek_source(c, offset);
 }
 
@@ -522,7 +523,7 @@ static uint64_t skip_window(struct ahead_core *c, uint64_t n)
 static enum ahead_status skip_source(struct ahead_core *c, uint64_t n, uint64_t *passed)
 {
     struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
-    enum ahead_status st = begin_seek(c);
+    enum ahead_status st = ahead_core_begin_seek(c);
     uint64_t ready, skipped = 0;
 
     if (st == AHEAD_CANCELLED) /* bytes at hand come first */
@@ -538,14 +539,21 @@ static enum ahead_status skip_source(struct ahead_core *c, uint64_t n, uint64_t 
     st = c->src.ops->skip(c->src.ctx, n - ready, &skipped, &err);
     c->calling = false;
     err.status = st;
-    if (st && !err.text[0])
-        snprintf(err.text, sizeof err.text, "the source could not skip");
+    if (st)
+        ahead_error_make_ending(&err, "source");
     if (skipped > n - ready)
         skipped = n - ready;
     *passed += ready + skipped;
     ahead_core_reset_window(c, c->end_offset + ready + skipped);
     ahead_swap_end_seek_moved(&c->swap, c->src, c->end_offset, 0, st ? &err : NULL);
     return AHEAD_OK;
+}
+
+/* Whether the source is to be asked to skip: not where it may block and only
+ * the second thread is to wait for it. */
+static bool may_skip(const struct ahead_core *c)
+{
+    return c->src.ops->skip && !ahead_core_forked(c) && !(c->swap.delegate && c->swap.may_block);
 }
 
 enum ahead_status ahead_skip(struct ahead_stream *s, uint64_t n, uint64_t *skipped)
@@ -561,7 +569,7 @@ enum ahead_status ahead_skip(struct ahead_stream *s, uint64_t n, uint64_t *skipp
     AHEAD_ENTER(c, AHEAD_INVALID);
     if (n == 0)
         return nothing(c);
-    far = c->src.ops->skip && !ahead_core_forked(c) ? 0 : UINT64_MAX;
+    far = may_skip(c) ? 0 : UINT64_MAX;
     while (!st && (passed += skip_window(c, n - passed)) < n) {
         /* What is nearly at hand is passed over; once is enough to ask. */
         if (far == 0 && n - passed > ahead_swap_buffer_bytes(&c->swap)) {

@@ -76,7 +76,7 @@ static bool prepare_half(struct ahead_core *c, struct ahead_place *place, size_t
         return fits;
     if (place->bytes)
         ahead_buffer_delete(place->bytes, place->room);
-    ahead_swap_install(&c->swap, place, bytes, cap);
+    ahead_swap_install(&c->swap, place, bytes, cap, full);
     return true;
 }
 
@@ -168,16 +168,17 @@ static bool make_claimed(struct ahead_core *c, struct ahead_job *job, struct ahe
     uint64_t number;
     size_t len = 0;
 
-    while ((placed = ahead_swap_end_claim(&c->swap, place, job, &number)) == AHEAD_PLACED_MOVED) {
-        if (prepare_half(c, place, job->bound))
-            continue;
-        end_without_memory(c);
-        placed = AHEAD_PLACED_NOWHERE;
-        break;
-    }
-    if (placed == AHEAD_PLACED_NOWHERE) {
+    while ((placed = ahead_swap_end_claim(&c->swap, place, job, &number)) == AHEAD_PLACED_MOVED)
+        if (!prepare_half(c, place, job->bound))
+            break;
+    if (placed != AHEAD_PLACED) {
+        /* With the token: a seek comes only after it. */
         if (split->drop)
             split->drop(c->src.ctx, &job->note);
+        if (placed == AHEAD_PLACED_MOVED)
+            end_without_memory(c);
+        else
+            ahead_swap_abandon_claim(&c->swap);
         return false;
     }
     err.status = split->make(c->src.ctx, job, place->bytes + place->off, &len, &err);

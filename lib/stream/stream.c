@@ -112,12 +112,21 @@ enum ahead_status ahead_core_destroy(struct ahead_core *c)
 {
     enum ahead_status st;
 
+    if (ahead_core_forked(c)) {
+        /* The second thread may have been anywhere when the process forked:
+         * the lock and what it was changing are left alone. */
+        st = close_source(c->src);
+        free(c->job.in);
+        free(c->job.block);
+        free(c->gather);
+        free(c);
+        return st;
+    }
     ahead_swap_drop(&c->swap, c->src);
     st = close_source(c->src);
     for (unsigned i = 0; i < 2; i++)
         ahead_buffer_delete(c->swap.half[i].bytes, c->swap.half[i].cap);
-    if (!ahead_core_forked(c))
-        ahead_swap_destroy(&c->swap);
+    ahead_swap_destroy(&c->swap);
     free(c->job.in);
     free(c->job.block);
     free(c->fill_job.in);
@@ -145,6 +154,7 @@ enum ahead_status ahead_close(struct ahead_stream *s)
         return AHEAD_OK;
     if (ahead_fill_is_self(c) || c->calling || ahead_core_is_busy(c))
         return AHEAD_INVALID;
+    c->calling = true; /* a function of the source may call this again */
     if (!ahead_core_forked(c)) {
         thread = c->thread;
         switch (ahead_swap_stop(&c->swap, c->src, c->close_timeout_ms)) {
@@ -175,10 +185,10 @@ enum ahead_status ahead_buffer_alloc(struct ahead_stream *s, struct ahead_buffer
     if (!s || ahead_core_forked(c))
         return AHEAD_INVALID;
     AHEAD_ENTER(c, AHEAD_INVALID);
-    cap = c->buffer_bytes;
+    cap = c->buffer_bytes ? c->buffer_bytes : ahead_swap_full_bytes(&c->swap);
     if (!cap) {
         /* Choosing may ask the source, which only one may do at a time. */
-        if ((st = ahead_swap_begin_seek(&c->swap, c->read_timeout_ms)))
+        if ((st = ahead_core_begin_seek(c)))
             return st;
         c->calling = true;
         cap = ahead_fill_buffer_bytes(c);
@@ -192,8 +202,9 @@ enum ahead_status ahead_buffer_alloc(struct ahead_stream *s, struct ahead_buffer
     return AHEAD_OK;
 }
 
-/* The window lies beside the halves: a peek has gathered it, or it is the few
- * bytes saved at a swap.  They are copied into the buffer that was given. */
+/* The bytes at hand are copied into the buffer that was given: a peek has
+ * gathered them, or they are the few saved at a swap, or the source may be
+ * about to block in a read() into the buffer where they lie. */
 static void fill_given(struct ahead_core *c, struct ahead_buffer *b)
 {
     b->len = ahead_core_unread(c) < b->cap ? ahead_core_unread(c) : b->cap;
@@ -222,7 +233,12 @@ enum ahead_status ahead_swap_buffer(struct ahead_stream *s, struct ahead_buffer 
     if (ahead_core_forked(c))
         return AHEAD_INVALID;
     cap = (size_t)(b->data + b->cap - bytes);
-    if ((st = ahead_swap_replace(&c->swap, c->read_timeout_ms, &bytes, &cap, &end)))
+    st = ahead_swap_replace(&c->swap, c->read_timeout_ms, &bytes, &cap, &end);
+    if (st == AHEAD_UNSUPPORTED) {
+        fill_given(c, b);
+        return AHEAD_OK;
+    }
+    if (st)
         return ahead_core_fail(c, st, "pieces of the buffer were not made in %u ms",
                                c->read_timeout_ms);
     ahead_buffer_unpoison(bytes, cap);

@@ -120,8 +120,7 @@ static bool wish_granted_locked(const struct ahead_swap *sw)
     case AHEAD_WISH_WHOLE:
         return sw->makes[sw->active] == 0 && !sw->settling &&
                (sw->half[sw->active].pending == 0 ||
-                (sw->pend && sw->published == sw->pend_published)) &&
-               !being_read_locked(sw);
+                (sw->pend && sw->published == sw->pend_published));
     case AHEAD_WISH_LEFT: return sw->fill != AHEAD_FILL_RUNNING && sw->hooks == 0;
     }
     return false;
@@ -481,9 +480,21 @@ size_t ahead_swap_buffer_bytes(struct ahead_swap *sw)
     return n;
 }
 
+size_t ahead_swap_full_bytes(struct ahead_swap *sw)
+{
+    size_t n;
+
+    pthread_mutex_lock(&sw->lock);
+    n = sw->full_bytes;
+    pthread_mutex_unlock(&sw->lock);
+    return n;
+}
+
 void ahead_swap_unend(struct ahead_swap *sw)
 {
     pthread_mutex_lock(&sw->lock);
+    if (sw->ended && sw->cancelled)
+        record_cancel_locked(sw);
     sw->ended = false;
     pthread_mutex_unlock(&sw->lock);
 }
@@ -588,15 +599,14 @@ enum ahead_status ahead_swap_replace(struct ahead_swap *sw, uint32_t timeout_ms,
 
     pthread_mutex_lock(&sw->lock);
     h = &sw->half[sw->active];
-    /* A claim on its way into it goes elsewhere when it comes back; a read()
-     * has to return first, and no other is to begin. */
-    if (being_read_locked(sw))
-        sw->hold = !h->closed;
-    else if (!h->closed)
+    if (being_read_locked(sw)) {
+        pthread_mutex_unlock(&sw->lock);
+        return AHEAD_UNSUPPORTED;
+    }
+    /* A claim on its way into it goes elsewhere when it comes back. */
+    if (!h->closed)
         close_filling_locked(sw);
     if (reader_wait_locked(sw, AHEAD_WISH_WHOLE, timeout_ms)) {
-        if (!h->closed)
-            close_filling_locked(sw);
         old = *h;
         h->bytes = *bytes;
         h->cap = *cap;
@@ -608,7 +618,6 @@ enum ahead_status ahead_swap_replace(struct ahead_swap *sw, uint32_t timeout_ms,
     } else {
         st = AHEAD_TIMEDOUT;
     }
-    sw->hold = false;
     wake_locked(sw);
     pthread_mutex_unlock(&sw->lock);
     return st;
@@ -731,13 +740,14 @@ bool ahead_swap_begin_fill(struct ahead_swap *sw, struct ahead_place *place, boo
 }
 
 void ahead_swap_install(struct ahead_swap *sw, struct ahead_place *place, uint8_t *bytes,
-                        size_t cap)
+                        size_t cap, size_t full)
 {
     struct ahead_half *h = &sw->half[place->half];
 
     pthread_mutex_lock(&sw->lock);
     h->bytes = bytes;
     h->cap = cap;
+    sw->full_bytes = full;
     pthread_mutex_unlock(&sw->lock);
     place->bytes = bytes;
     place->room = cap;
@@ -757,9 +767,8 @@ enum ahead_placed ahead_swap_end_claim(struct ahead_swap *sw, struct ahead_place
         sw->token_half = sw->filling;
     }
     find_place_locked(sw, place); /* what is free may also have moved down */
-    if (placed != AHEAD_PLACED_MOVED)
-        sw->token = false;
     if (placed == AHEAD_PLACED) {
+        sw->token = false;
         *number = sw->claims;
         add_piece_locked(sw, place->half, job->bound)->note = job->note;
         sw->makes[place->half]++;

@@ -126,6 +126,7 @@ struct ahead_swap {
     uint64_t published;                  /* lock: number of the next piece to publish */
     uint64_t position;                   /* lock: where in the stream the published bytes end */
     uint64_t taken_offset;               /* lock: where in the stream the reader's window ends */
+    size_t full_bytes;                   /* lock: of a whole buffer; 0: not chosen yet */
     size_t want;                         /* lock: bytes to ask for in the next claim; grows */
 
     bool token;          /* lock: somebody claims, reads, skips or seeks */
@@ -215,6 +216,9 @@ size_t ahead_swap_ready_bytes(struct ahead_swap *sw);
 /* The bytes that both halves hold at most; 0: they have no memory yet. */
 size_t ahead_swap_buffer_bytes(struct ahead_swap *sw);
 
+/* The size of a whole buffer; 0: it was not chosen yet. */
+size_t ahead_swap_full_bytes(struct ahead_swap *sw);
+
 /* The reader went back in front of an ending that it was given: it is due
  * again, and a cancel may come before it. */
 void ahead_swap_unend(struct ahead_swap *sw);
@@ -249,7 +253,8 @@ void ahead_swap_end_seek_moved(struct ahead_swap *sw, struct ahead_source src, u
 /* Close the reader's half where it stands, wait until all of it is published,
  * and replace its memory.  In: *bytes and *cap of the new memory; out: of the
  * old, with *end where its bytes end.  The reader's window has been taken; it
- * goes on with the other half.  AHEAD_OK, AHEAD_TIMEDOUT. */
+ * goes on with the other half.  AHEAD_OK; AHEAD_TIMEDOUT; AHEAD_UNSUPPORTED: a
+ * read() writes into that half, and may be about to block. */
 enum ahead_status ahead_swap_replace(struct ahead_swap *sw, uint32_t timeout_ms, uint8_t **bytes,
                                      size_t *cap, size_t *end);
 
@@ -270,14 +275,16 @@ void ahead_swap_drop(struct ahead_swap *sw, struct ahead_source src);
  * the thread is to clean up. */
 bool ahead_swap_begin_fill(struct ahead_swap *sw, struct ahead_place *place, bool *orphan);
 
-/* With the token held: give the half of *place memory. */
+/* With the token held: give the half of *place memory.  `full`: a whole buffer
+ * of this stream has so many bytes. */
 void ahead_swap_install(struct ahead_swap *sw, struct ahead_place *place, uint8_t *bytes,
-                        size_t cap);
+                        size_t cap, size_t full);
 
 /* Where a piece went that a claim came back with. */
 enum ahead_placed {
     AHEAD_PLACED,         /* at *place, as number *number; the token is free again */
-    AHEAD_PLACED_NOWHERE, /* drop it, an ending or a cancel came first; the token is free */
+    AHEAD_PLACED_NOWHERE, /* drop it, an ending or a cancel came first; then
+                           * ahead_swap_abandon_claim() */
     AHEAD_PLACED_MOVED    /* the reader took that half away: see to the memory of the half that
                            * *place says now, and call again */
 };
