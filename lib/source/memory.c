@@ -3,6 +3,7 @@
 #include <ahead/source.h>
 
 #include "error.h"
+#include "source/memory.h"
 #include "source/split.h"
 
 #include <limits.h>
@@ -131,6 +132,16 @@ static const struct ahead_source_ops memory_ops = {
     .close = memory_close,
     .split = &memory_split,
 };
+
+const uint8_t *ahead_source_memory_bytes(struct ahead_source src, size_t *len)
+{
+    const struct memory *m = src.ctx;
+
+    if (src.ops != &memory_ops)
+        return NULL;
+    *len = m->len - m->pos;
+    return m->bytes ? m->bytes + m->pos : (const uint8_t *)"";
+}
 
 enum ahead_status ahead_source_memory(struct ahead_source *out, const void *data, size_t len)
 {
