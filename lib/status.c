@@ -65,13 +65,32 @@ enum ahead_status ahead_error_set_errno(struct ahead_error *err, int os_errno,
     return AHEAD_IO;
 }
 
+static void say_status(struct ahead_error *err, const char *whose)
+{
+    snprintf(err->text, sizeof err->text, "the %s failed with status %s", whose,
+             ahead_status_name(err->status));
+}
+
+static void turn_into_io(struct ahead_error *err, const char *whose)
+{
+    say_status(err, whose);
+    err->status = AHEAD_IO;
+    err->os_errno = 0;
+}
+
 void ahead_error_make_ending(struct ahead_error *err, const char *whose)
 {
-    enum ahead_status st = err->status;
+    if (err->status == AHEAD_OK || err->status == AHEAD_TIMEDOUT || err->status == AHEAD_INVALID)
+        turn_into_io(err, whose);
+}
 
-    if (st == AHEAD_OK || st == AHEAD_TIMEDOUT || st == AHEAD_INVALID)
-        ahead_error_set(err, AHEAD_IO, err->source_offset, "the %s failed with status %s", whose,
-                        ahead_status_name(st));
+void ahead_error_make_failure(struct ahead_error *err, const char *whose)
+{
+    if (err->status == AHEAD_EOF)
+        turn_into_io(err, whose);
+    ahead_error_make_ending(err, whose);
+    if (!err->text[0])
+        say_status(err, whose);
 }
 
 enum ahead_status ahead_fail_errno(enum ahead_status status)

@@ -4,6 +4,7 @@
 #define AHEAD_AHEAD_H
 
 #include <ahead/read.h>
+#include <ahead/sink.h>
 #include <ahead/source.h>
 #include <ahead/status.h>
 #include <ahead/stream.h>
