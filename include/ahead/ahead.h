@@ -8,5 +8,6 @@
 #include <ahead/source.h>
 #include <ahead/status.h>
 #include <ahead/stream.h>
+#include <ahead/writer.h>
 
 #endif
