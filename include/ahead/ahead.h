@@ -3,6 +3,7 @@
 #ifndef AHEAD_AHEAD_H
 #define AHEAD_AHEAD_H
 
+#include <ahead/lz4.h>
 #include <ahead/push.h>
 #include <ahead/read.h>
 #include <ahead/sink.h>

@@ -23,16 +23,15 @@ static struct ahead_error no_error(void)
     return (struct ahead_error){ .source_offset = AHEAD_NO_OFFSET };
 }
 
-/* Hands out the failure that there was.  Whether there was one. */
-static bool has_failed(const struct ahead_outlet *o, struct ahead_error *err)
+bool ahead_outlet_has_failed(const struct ahead_outlet *o, struct ahead_error *err)
 {
     *err = o->failure.status ? o->failure : no_error();
     return err->status;
 }
 
-/* Keeps a failure.  What fails after an interrupt fails because of it. */
-static enum ahead_status fail(struct ahead_outlet *o, struct ahead_error *err)
+enum ahead_status ahead_outlet_fail(struct ahead_outlet *o, struct ahead_error *err)
 {
+    /* What fails after an interrupt fails because of it. */
     if (is_interrupted(o))
         ahead_error_set(err, AHEAD_CANCELLED, AHEAD_NO_OFFSET, "the output was cancelled");
     else
@@ -48,7 +47,7 @@ size_t ahead_outlet_write_some(struct ahead_outlet *o, const void *src, size_t l
 {
     unsigned naps = 0;
 
-    if (has_failed(o, err))
+    if (ahead_outlet_has_failed(o, err))
         return 0;
     while (!is_interrupted(o)) {
         ssize_t n;
@@ -81,7 +80,7 @@ size_t ahead_outlet_write_some(struct ahead_outlet *o, const void *src, size_t l
             ahead_error_set_errno(err, os_errno, err->source_offset, "writing to the sink failed");
         break;
     }
-    fail(o, err);
+    ahead_outlet_fail(o, err);
     return 0;
 }
 
@@ -112,7 +111,7 @@ run(struct ahead_outlet *o, enum ahead_status (*step)(void *, struct ahead_error
         st = step(o->sink.ctx, err);
     if (st) {
         err->status = st;
-        return fail(o, err);
+        return ahead_outlet_fail(o, err);
     }
     o->dirty = false;
     return AHEAD_OK;
@@ -120,7 +119,7 @@ run(struct ahead_outlet *o, enum ahead_status (*step)(void *, struct ahead_error
 
 enum ahead_status ahead_outlet_flush(struct ahead_outlet *o, struct ahead_error *err)
 {
-    if (has_failed(o, err))
+    if (ahead_outlet_has_failed(o, err))
         return err->status;
     if (!o->dirty || !o->sink.ops->flush)
         return AHEAD_OK;
@@ -131,7 +130,7 @@ enum ahead_status ahead_outlet_finish(struct ahead_outlet *o, struct ahead_error
 {
     if (!o->sink.ops->finish)
         return ahead_outlet_flush(o, err);
-    if (has_failed(o, err))
+    if (ahead_outlet_has_failed(o, err))
         return err->status;
     return run(o, o->sink.ops->finish, err);
 }
@@ -151,7 +150,19 @@ enum ahead_status ahead_outlet_close(struct ahead_outlet *o, struct ahead_error 
         st = o->sink.ops->close(o->sink.ctx, err);
     if (st) {
         err->status = st;
-        fail(o, err);
+        ahead_outlet_fail(o, err);
     }
     return err->status;
+}
+
+enum ahead_status
+ahead_sink_refuse(struct ahead_sink *out, struct ahead_sink inner, enum ahead_status st)
+{
+    struct ahead_outlet unused = { .sink = inner };
+    struct ahead_error ignored;
+
+    ahead_outlet_close(&unused, &ignored);
+    if (out)
+        *out = (struct ahead_sink){ .ops = NULL };
+    return ahead_fail_errno(st);
 }

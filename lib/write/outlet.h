@@ -40,9 +40,21 @@ enum ahead_status ahead_outlet_flush(struct ahead_outlet *o, struct ahead_error 
 /* The output is whole.  Called once, unless there was a failure. */
 enum ahead_status ahead_outlet_finish(struct ahead_outlet *o, struct ahead_error *err);
 
+/* Fail for good, for a reason of the outlet's owner: an encoder, of which the
+ * sink is to get nothing more.  err->status says which.  Returns the status. */
+enum ahead_status ahead_outlet_fail(struct ahead_outlet *o, struct ahead_error *err);
+
+/* Whether there was a failure; *err is that. */
+bool ahead_outlet_has_failed(const struct ahead_outlet *o, struct ahead_error *err);
+
 /* End what runs in the sink now or later.  Any thread, any number of times,
  * but not beside ahead_outlet_close(). */
 void ahead_outlet_interrupt(struct ahead_outlet *o);
+
+/* A constructor that takes over `inner` gives up: closes it, zeroes *out (which
+ * may be NULL), sets errno, and returns the status. */
+enum ahead_status
+ahead_sink_refuse(struct ahead_sink *out, struct ahead_sink inner, enum ahead_status st);
 
 /* Close the sink, once, and say what its close() said. */
 enum ahead_status ahead_outlet_close(struct ahead_outlet *o, struct ahead_error *err);

@@ -277,9 +277,7 @@ enum ahead_status ahead_writer_open(struct ahead_writer **out, struct ahead_sink
                                     const struct ahead_options *opt)
 {
     static const struct ahead_options defaults;
-    struct ahead_outlet unused = { .sink = sink };
     struct ahead_writer_core *c = NULL;
-    struct ahead_error ignored;
     enum ahead_status st;
 
     if (!opt)
@@ -289,10 +287,8 @@ enum ahead_status ahead_writer_open(struct ahead_writer **out, struct ahead_sink
         st = create(&c, sink, opt);
     if (out)
         *out = st ? NULL : &c->hot;
-    if (st) {
-        ahead_outlet_close(&unused, &ignored);
-        return ahead_fail_errno(st);
-    }
+    if (st)
+        return ahead_sink_refuse(NULL, sink, st);
     if (opt->flags & AHEAD_EAGER)
         start(c);
     return AHEAD_OK;
