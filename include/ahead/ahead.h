@@ -8,6 +8,7 @@
 #include <ahead/read.h>
 #include <ahead/sink.h>
 #include <ahead/source.h>
+#include <ahead/spill.h>
 #include <ahead/status.h>
 #include <ahead/stream.h>
 #include <ahead/writer.h>
