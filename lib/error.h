@@ -24,6 +24,10 @@ enum ahead_status ahead_error_set_errno(struct ahead_error *err, int os_errno,
  * somebody wait for what never comes.  They become AHEAD_IO. */
 void ahead_error_make_ending(struct ahead_error *err, const char *whose);
 
+/* The same for the way out, where an EOF is no failure either; an empty text is
+ * filled in. */
+void ahead_error_make_failure(struct ahead_error *err, const char *whose);
+
 /* Set errno to match a constructor's status, and return the status.  AHEAD_IO
  * leaves errno as the system call set it. */
 enum ahead_status ahead_fail_errno(enum ahead_status status);

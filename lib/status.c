@@ -97,6 +97,14 @@ void ahead_error_make_ending(struct ahead_error *err, const char *whose)
     err->os_errno = os_errno;
 }
 
+void ahead_error_make_failure(struct ahead_error *err, const char *whose)
+{
+    if (err->status == AHEAD_EOF)
+        ahead_error_set(err, AHEAD_IO, err->source_offset, "the %s failed with status %s", whose,
+                        ahead_status_name(AHEAD_EOF));
+    ahead_error_make_ending(err, whose);
+}
+
 enum ahead_status ahead_fail_errno(enum ahead_status status)
 {
     switch (status) {

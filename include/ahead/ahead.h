@@ -4,9 +4,13 @@
 #define AHEAD_AHEAD_H
 
 #include <ahead/lz4.h>
+#include <ahead/push.h>
 #include <ahead/read.h>
+#include <ahead/sink.h>
 #include <ahead/source.h>
+#include <ahead/spill.h>
 #include <ahead/status.h>
 #include <ahead/stream.h>
+#include <ahead/writer.h>
 
 #endif

@@ -13,13 +13,14 @@
 struct tag {
     uint64_t magic;
     uint8_t *bytes;
+    struct ahead_buffer_owner *owner; /* NULL: whoever has the buffer */
 };
 
 #define TAG_MAGIC UINT64_C(0x6165686166666275)
 
-uint8_t *ahead_buffer_new(size_t cap)
+uint8_t *ahead_buffer_new_owned(size_t cap, struct ahead_buffer_owner *owner)
 {
-    struct tag tag = { .magic = TAG_MAGIC };
+    struct tag tag = { .magic = TAG_MAGIC, .owner = owner };
     void *block;
 
     if (posix_memalign(&block, AHEAD_PAGE, AHEAD_PAGE + cap + AHEAD_SLACK + sizeof tag))
@@ -27,6 +28,11 @@ uint8_t *ahead_buffer_new(size_t cap)
     tag.bytes = (uint8_t *)block + AHEAD_PAGE;
     memcpy(tag.bytes + cap + AHEAD_SLACK, &tag, sizeof tag);
     return tag.bytes;
+}
+
+uint8_t *ahead_buffer_new(size_t cap)
+{
+    return ahead_buffer_new_owned(cap, NULL);
 }
 
 void ahead_buffer_delete(uint8_t *bytes, size_t cap)
@@ -39,22 +45,32 @@ void ahead_buffer_delete(uint8_t *bytes, size_t cap)
     free(bytes - AHEAD_PAGE);
 }
 
-uint8_t *ahead_buffer_find(const uint8_t *end)
+/* The tag of the buffer of which [.., end) is the end.  All zero: it is none. */
+static struct tag tag_at(const uint8_t *end)
 {
     struct tag tag;
 
     memcpy(&tag, end + AHEAD_SLACK, sizeof tag);
-    return tag.magic == TAG_MAGIC ? tag.bytes : NULL;
+    return tag.magic == TAG_MAGIC ? tag : (struct tag){ 0 };
+}
+
+uint8_t *ahead_buffer_find(const uint8_t *end)
+{
+    struct tag tag = tag_at(end);
+
+    return tag.owner ? NULL : tag.bytes;
 }
 
 void ahead_buffer_free(struct ahead_buffer *b)
 {
-    uint8_t *bytes;
+    struct tag tag;
 
     if (!b || !b->data)
         return;
-    bytes = ahead_buffer_find(b->data + b->cap);
-    if (bytes)
-        ahead_buffer_delete(bytes, (size_t)(b->data + b->cap - bytes));
+    tag = tag_at(b->data + b->cap);
+    if (tag.owner)
+        tag.owner->give_back(tag.owner, tag.bytes);
+    else
+        ahead_buffer_delete(tag.bytes, tag.bytes ? (size_t)(b->data + b->cap - tag.bytes) : 0);
     *b = (struct ahead_buffer){ 0 };
 }

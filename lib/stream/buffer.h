@@ -36,11 +36,18 @@
  * pages are not touched. */
 uint8_t *ahead_buffer_new(size_t cap);
 
+/* A buffer that belongs to something that lends it out.  ahead_buffer_free()
+ * gives it back to its owner, and a stream does not take it. */
+struct ahead_buffer_owner {
+    void (*give_back)(struct ahead_buffer_owner *owner, uint8_t *bytes);
+};
+uint8_t *ahead_buffer_new_owned(size_t cap, struct ahead_buffer_owner *owner);
+
 /* Free it.  NULL is fine. */
 void ahead_buffer_delete(uint8_t *bytes, size_t cap);
 
 /* The half of which [.., end) is the end: its `bytes`, NULL if that is not
- * memory from ahead_buffer_new(). */
+ * memory from ahead_buffer_new().  Owned ones are not. */
 uint8_t *ahead_buffer_find(const uint8_t *end);
 
 #endif
