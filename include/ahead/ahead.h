@@ -3,6 +3,7 @@
 #ifndef AHEAD_AHEAD_H
 #define AHEAD_AHEAD_H
 
+#include <ahead/pool.h>
 #include <ahead/read.h>
 #include <ahead/source.h>
 #include <ahead/status.h>
