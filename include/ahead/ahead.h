@@ -4,6 +4,7 @@
 #define AHEAD_AHEAD_H
 
 #include <ahead/lz4.h>
+#include <ahead/pool.h>
 #include <ahead/push.h>
 #include <ahead/read.h>
 #include <ahead/sink.h>

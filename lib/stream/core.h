@@ -62,6 +62,8 @@ struct ahead_core {
     /* fill: the second thread's own. */
     alignas(AHEAD_CACHE_LINE) struct ahead_job fill_job;
     size_t chosen_bytes; /* holder: buffer_bytes once it is chosen */
+    size_t grown_bytes;  /* holder: on a pool, how large a half may be by now */
+    size_t borrowed[2];  /* holder: what each half has of the pool's budget */
 
     alignas(AHEAD_CACHE_LINE) struct ahead_swap swap;
 
@@ -157,6 +159,19 @@ bool ahead_fill_is_self(const struct ahead_core *c);
 /* The size of one buffer; asks the source for its largest block at first.
  * Nobody else may be in the source. */
 size_t ahead_fill_buffer_bytes(struct ahead_core *c);
+
+/* Delete the memory of a half, and return what it had of the budget. */
+void ahead_fill_delete_half(struct ahead_core *c, unsigned half, uint8_t *bytes, size_t cap);
+
+/* The task of a stream on a pool. */
+void ahead_fill_run(struct ahead_task *task, struct ahead_job *job);
+
+/* With the token held: bytes were read in vain, so less is to be read ahead. */
+void ahead_fill_shrink(struct ahead_core *c);
+
+/* The stream has ended and nothing is unread: give the memory of its halves
+ * back to the pool, if nobody writes to it. */
+void ahead_fill_release(struct ahead_core *c);
 
 /* stream.c: close the source and free everything. */
 enum ahead_status ahead_core_destroy(struct ahead_core *c);

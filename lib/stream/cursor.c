@@ -175,6 +175,10 @@ static enum ahead_status advance(struct ahead_core *c, size_t want, bool poll)
             if (ending.status != AHEAD_EOF || !ask.partial) {
                 c->error = ending;
                 c->reached = true;
+                if (!ask.partial && c->swap.pool) {
+                    ahead_core_reset_window(c, c->end_offset);
+                    ahead_fill_release(c);
+                }
             }
             return ending.status;
         case AHEAD_TURN_USED:
@@ -452,6 +456,7 @@ static enum ahead_status seek_source(struct ahead_core *c, uint64_t offset)
         return st;
     }
     unread = ahead_core_unread(c);
+    ahead_fill_shrink(c);
     ahead_core_reset_window(c, offset);
     ahead_swap_end_seek_moved(&c->swap, c->src, offset, unread, NULL);
     return AHEAD_OK;

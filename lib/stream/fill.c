@@ -19,6 +19,9 @@
 #define SPLIT_BUFFER_BYTES ((size_t)1 << 20)
 #define PLAIN_BUFFER_BYTES ((size_t)4 << 20)
 
+/* A thousand streams on a pool are not to take a thousand buffers at once. */
+#define POOL_FIRST_BYTES ((size_t)64 << 10)
+
 /* The stream whose second thread this thread is. */
 static _Thread_local const struct ahead_core *self_;
 
@@ -49,35 +52,123 @@ size_t ahead_fill_buffer_bytes(struct ahead_core *c)
     return c->chosen_bytes;
 }
 
-/* Gives the half its memory at the first claim in it: a whole buffer, or what
- * the source has left if that is less; `least` bytes in any case.  A half that
- * was made small for a source that turned out to have more is replaced. */
-static bool prepare_half(struct ahead_core *c, struct ahead_place *place, size_t least)
+void ahead_fill_delete_half(struct ahead_core *c, unsigned half, uint8_t *bytes, size_t cap)
 {
-    size_t full = ahead_fill_buffer_bytes(c), cap = full;
-    bool fits = place->bytes && place->room >= least;
-    uint64_t left = UINT64_MAX;
-    uint8_t *bytes;
+    ahead_buffer_delete(bytes, cap);
+    if (c->borrowed[half])
+        ahead_pool_return(c->swap.pool, c->borrowed[half]);
+    c->borrowed[half] = 0;
+}
 
-    if (fits && (!place->empty || place->room >= full))
-        return true;
+/* What prepare_half() came to. */
+enum ahead_prepared {
+    AHEAD_PREPARED,
+    AHEAD_PREPARED_SINGLE, /* the budget has no second half for this stream */
+    AHEAD_PREPARED_NOT     /* no memory */
+};
+
+/* How large the half is to be: a whole buffer, or what the source has left if
+ * that is less.  On a pool it begins small, and grows when the reader had to
+ * wait or to fill. */
+static size_t wanted_bytes(struct ahead_core *c)
+{
+    size_t n = ahead_fill_buffer_bytes(c);
+    uint64_t left = UINT64_MAX;
+
     if (c->src.ops->remaining)
         left = c->src.ops->remaining(c->src.ctx);
-    if (fits && left <= place->room)
-        return true;
-    if (!place->bytes && left < full)
-        cap = left ? round_to_page((size_t)left) : AHEAD_PAGE;
-    if (cap > full)
-        cap = full;
+    if (c->swap.pool) {
+        if (!c->grown_bytes)
+            c->grown_bytes = POOL_FIRST_BYTES;
+        else if (ahead_swap_reader_had_to_wait(&c->swap) && c->grown_bytes < n)
+            c->grown_bytes *= 2;
+        if (n > c->grown_bytes)
+            n = c->grown_bytes;
+    }
+    if (left < n)
+        n = left ? round_to_page((size_t)left) : AHEAD_PAGE;
+    return n < ahead_fill_buffer_bytes(c) ? n : ahead_fill_buffer_bytes(c);
+}
+
+/* What the pool lets a half of `cap` bytes be, its front page counted; 0: not
+ * more than the `have` bytes that it has.  *borrowed is what was taken. */
+static size_t borrow(struct ahead_core *c, size_t cap, size_t have, size_t *borrowed)
+{
+    *borrowed = 0;
+    if (!c->swap.pool)
+        return cap;
+    *borrowed = ahead_pool_borrow(c->swap.pool, round_to_page(cap) + AHEAD_PAGE);
+    if (*borrowed < 2 * AHEAD_PAGE || *borrowed - AHEAD_PAGE <= have) {
+        ahead_pool_return(c->swap.pool, *borrowed);
+        *borrowed = 0;
+        return 0;
+    }
+    return cap < *borrowed - AHEAD_PAGE ? cap : *borrowed - AHEAD_PAGE;
+}
+
+/* Gives the half memory, at the first claim in it; or more of it, when the
+ * source or the pool has more than it seemed.  `least` bytes in any case. */
+static enum ahead_prepared
+prepare_half(struct ahead_core *c, struct ahead_place *place, size_t least)
+{
+    bool fits = place->bytes && place->room >= least;
+    size_t cap, borrowed;
+    uint8_t *bytes;
+
+    if (fits && (!place->empty || place->room >= ahead_fill_buffer_bytes(c)))
+        return AHEAD_PREPARED;
+    cap = wanted_bytes(c);
+    if (fits && cap <= place->room)
+        return AHEAD_PREPARED;
+    cap = borrow(c, cap, place->bytes ? place->room : 0, &borrowed);
+    if (cap == 0 && fits)
+        return AHEAD_PREPARED;
+    if (cap == 0 && !place->alone && !place->bytes)
+        return AHEAD_PREPARED_SINGLE;
     if (cap < least)
         cap = least;
+    if (cap < AHEAD_PAGE && cap < ahead_fill_buffer_bytes(c))
+        cap = AHEAD_PAGE; /* beside the budget: a stream always goes on */
     bytes = ahead_buffer_new(cap);
-    if (!bytes)
-        return fits;
+    if (!bytes) {
+        if (borrowed)
+            ahead_pool_return(c->swap.pool, borrowed);
+        return fits ? AHEAD_PREPARED : AHEAD_PREPARED_NOT;
+    }
     if (place->bytes)
-        ahead_buffer_delete(place->bytes, place->room);
-    ahead_swap_install(&c->swap, place, bytes, cap, full);
-    return true;
+        ahead_fill_delete_half(c, place->half, place->bytes, place->room);
+    c->borrowed[place->half] = borrowed;
+    ahead_swap_install(&c->swap, place, bytes, cap, ahead_fill_buffer_bytes(c));
+    return AHEAD_PREPARED;
+}
+
+/* In a stream with memory for one half, at a half that is empty: whether the
+ * pool has something for a second one by now. */
+static void try_two_halves(struct ahead_core *c)
+{
+    size_t borrowed;
+
+    if (borrow(c, AHEAD_PAGE, 0, &borrowed) == 0)
+        return;
+    ahead_pool_return(c->swap.pool, borrowed);
+    ahead_swap_end_single(&c->swap);
+}
+
+void ahead_fill_shrink(struct ahead_core *c)
+{
+    if (c->grown_bytes > POOL_FIRST_BYTES)
+        c->grown_bytes /= 2;
+}
+
+void ahead_fill_release(struct ahead_core *c)
+{
+    uint8_t *bytes[2];
+    size_t cap[2];
+
+    if (!c->swap.pool || !ahead_swap_take_memory(&c->swap, bytes, cap))
+        return;
+    for (unsigned i = 0; i < 2; i++)
+        ahead_fill_delete_half(c, i, bytes[i], cap[i]);
 }
 
 /* ---- one piece ---- */
@@ -169,7 +260,7 @@ static bool make_claimed(struct ahead_core *c, struct ahead_job *job, struct ahe
     size_t len = 0;
 
     while ((placed = ahead_swap_end_claim(&c->swap, place, job, &number)) == AHEAD_PLACED_MOVED)
-        if (!prepare_half(c, place, job->bound))
+        if (prepare_half(c, place, job->bound) != AHEAD_PREPARED)
             break;
     if (placed != AHEAD_PLACED) {
         /* With the token: a seek comes only after it. */
@@ -193,9 +284,12 @@ bool ahead_fill_piece(struct ahead_core *c, struct ahead_job *job, struct ahead_
     struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
     size_t want;
 
-    if (!prepare_half(c, place, 1)) {
-        end_without_memory(c);
-        return false;
+    if (c->swap.pool && place->empty && place->alone && place->bytes)
+        try_two_halves(c);
+    switch (prepare_half(c, place, 1)) {
+    case AHEAD_PREPARED: break;
+    case AHEAD_PREPARED_SINGLE: ahead_swap_end_claim_single(&c->swap); return false;
+    case AHEAD_PREPARED_NOT: end_without_memory(c); return false;
     }
     if (!c->swap.split || place->serial)
         return make_by_read(c, place, next);
@@ -218,16 +312,45 @@ bool ahead_fill_piece(struct ahead_core *c, struct ahead_job *job, struct ahead_
 
 /* ---- the second thread ---- */
 
+/* Makes pieces, one after the other, for as long as there are some to claim. */
+static void fill_on(struct ahead_core *c, struct ahead_job *job, struct ahead_place *place)
+{
+    struct ahead_place next = { .turns = 1 };
+
+    while (ahead_fill_piece(c, job, place, &next)) {
+        *place = next;
+        next.turns++;
+    }
+}
+
+/* On a thread of a pool. */
+void ahead_fill_run(struct ahead_task *task, struct ahead_job *job)
+{
+    struct ahead_core *c =
+        (struct ahead_core *)((char *)task - offsetof(struct ahead_core, swap.task));
+    const struct ahead_core *outer = self_;
+    struct ahead_place place;
+    bool orphan = false;
+
+    self_ = c;
+    if (ahead_swap_begin_pool_fill(&c->swap, &place, &orphan)) {
+        fill_on(c, job, &place);
+        orphan = ahead_swap_end_pool_fill(&c->swap);
+    }
+    if (orphan)
+        ahead_core_destroy(c);
+    self_ = outer;
+}
+
 static void *fill_main(void *arg)
 {
     struct ahead_core *c = arg;
-    struct ahead_place place, next;
+    struct ahead_place place;
     bool orphan = false;
 
     self_ = c;
     while (ahead_swap_begin_fill(&c->swap, &place, &orphan))
-        while (ahead_fill_piece(c, &c->fill_job, &place, &next))
-            place = next;
+        fill_on(c, &c->fill_job, &place);
     if (orphan)
         ahead_core_destroy(c);
     return NULL;
@@ -237,6 +360,10 @@ void ahead_fill_start(struct ahead_core *c)
 {
     bool join;
 
+    if (c->swap.pool && !ahead_pool_start(c->swap.pool)) {
+        ahead_swap_start_failed(&c->swap);
+        return;
+    }
     if (!ahead_swap_begin_start(&c->swap, &join))
         return;
     if (join)

@@ -27,7 +27,7 @@ static enum ahead_status check(struct ahead_source src, const struct ahead_optio
         return AHEAD_INVALID;
     if (opt->buffer_bytes > AHEAD_MAX_BUFFER_BYTES)
         return AHEAD_INVALID;
-    return opt->pool ? AHEAD_UNSUPPORTED : AHEAD_OK;
+    return AHEAD_OK;
 }
 
 static enum ahead_status
@@ -52,14 +52,19 @@ create(struct ahead_core **out, struct ahead_source src, const struct ahead_opti
     c->swap.split = ahead_source_is_split(src);
     c->swap.may_block = ahead_source_may_block(src);
     c->swap.delegate = opt->read_timeout_ms > 0;
+    c->swap.pool = opt->pool;
+    c->swap.task.run = ahead_fill_run;
     c->swap.eager = (opt->flags & AHEAD_EAGER) && !sync;
     c->swap.fill = sync ? AHEAD_FILL_NEVER : AHEAD_FILL_NONE;
     st = ahead_swap_init(&c->swap);
-    if (st)
+    if (st) {
         free(c);
-    else
-        *out = c;
-    return st;
+        return st;
+    }
+    if (c->swap.pool)
+        ahead_pool_enter(c->swap.pool);
+    *out = c;
+    return AHEAD_OK;
 }
 
 enum ahead_status
@@ -125,13 +130,15 @@ enum ahead_status ahead_core_destroy(struct ahead_core *c)
     ahead_swap_drop(&c->swap, c->src);
     st = close_source(c->src);
     for (unsigned i = 0; i < 2; i++)
-        ahead_buffer_delete(c->swap.half[i].bytes, c->swap.half[i].cap);
+        ahead_fill_delete_half(c, i, c->swap.half[i].bytes, c->swap.half[i].cap);
     ahead_swap_destroy(&c->swap);
     free(c->job.in);
     free(c->job.block);
     free(c->fill_job.in);
     free(c->fill_job.block);
     free(c->gather);
+    if (c->swap.pool && !ahead_core_forked(c))
+        ahead_pool_leave(c->swap.pool);
     free(c);
     return st;
 }

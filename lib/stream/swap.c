@@ -16,6 +16,9 @@
  * as much: a small read is not late by the making of a large piece. */
 #define FIRST_WANT_BYTES (64 * 1024)
 
+/* Pieces that a thread of a pool makes for one stream while others wait. */
+#define POOL_TURNS 4
+
 /* ---- predicates, all called locked ---- */
 
 static struct ahead_piece *piece_locked(struct ahead_swap *sw, uint64_t number)
@@ -40,9 +43,13 @@ static bool claimable_locked(const struct ahead_swap *sw)
            sw->claims - sw->published < AHEAD_RING && (!sw->serial || all_published_locked(sw));
 }
 
-/* Whether the second thread does the filling. */
+/* Whether the second thread does the filling.  One of a pool's that has not
+ * come yet does not: so a busy pool, or streams read through one another on a
+ * pool of one thread, keep nobody waiting. */
 static bool fill_works_locked(const struct ahead_swap *sw)
 {
+    if (sw->pool)
+        return sw->fills > 0;
     return sw->fill == AHEAD_FILL_RUNNING && sw->warm;
 }
 
@@ -97,6 +104,14 @@ static bool start_due_locked(const struct ahead_swap *sw)
     return (sw->delegate && sw->may_block) || sw->half[!sw->cold_half].ready > 0;
 }
 
+/* Whether another thread than the reader may be in the source. */
+static bool fill_is_inside_locked(const struct ahead_swap *sw)
+{
+    if (sw->pool)
+        return sw->queued || sw->fills > 0;
+    return sw->fill == AHEAD_FILL_RUNNING;
+}
+
 /* Whether what is published is worth a wake-up.  A reader that makes pieces
  * itself is woken by the first byte; another one when half a buffer is there,
  * when no more comes for now, or when its patience is over. */
@@ -121,7 +136,7 @@ static bool wish_granted_locked(const struct ahead_swap *sw)
         return sw->makes[sw->active] == 0 && !sw->settling &&
                (sw->half[sw->active].pending == 0 ||
                 (sw->pend && sw->published == sw->pend_published));
-    case AHEAD_WISH_LEFT: return sw->fill != AHEAD_FILL_RUNNING && sw->hooks == 0;
+    case AHEAD_WISH_LEFT: return !fill_is_inside_locked(sw) && sw->hooks == 0;
     }
     return false;
 }
@@ -141,6 +156,10 @@ static void wake_locked(struct ahead_swap *sw)
         sw->wish = AHEAD_WISH_NONE;
         sw->stats.wakeups++;
         pthread_cond_signal(&sw->ready);
+    }
+    if (sw->pool && !sw->queued && sw->fill == AHEAD_FILL_RUNNING && fill_can_claim_locked(sw)) {
+        sw->queued = true;
+        ahead_pool_submit(sw->pool, &sw->task, sw->wish == AHEAD_WISH_BYTES);
     }
     if (sw->rest == AHEAD_REST_NONE)
         return;
@@ -240,7 +259,8 @@ static void empty_half_locked(struct ahead_half *h)
 static void close_filling_locked(struct ahead_swap *sw)
 {
     sw->half[sw->filling].closed = true;
-    sw->filling = !sw->filling;
+    if (!sw->single)
+        sw->filling = !sw->filling;
     sw->stats.fills++;
 }
 
@@ -265,6 +285,7 @@ static void find_place_locked(const struct ahead_swap *sw, struct ahead_place *p
     place->off = h->tail;
     place->room = h->cap - h->tail;
     place->empty = h->claimed == 0;
+    place->alone = !sw->half[!sw->filling].bytes;
 }
 
 /* Takes the token for a claim. */
@@ -282,12 +303,20 @@ static void begin_claim_locked(struct ahead_swap *sw, struct ahead_place *place,
         sw->want *= 2;
 }
 
+/* A thread of a pool makes way for other streams when it has made some pieces
+ * in a row; and at once when it may have to wait for the next. */
+static bool has_had_its_turn(const struct ahead_swap *sw, const struct ahead_place *next)
+{
+    return sw->pool && next->turns >= (sw->may_block ? 1 : POOL_TURNS) &&
+           ahead_pool_is_pressed(sw->pool);
+}
+
 /* The end of a maker's section: takes the next claim if `next` asks for it,
  * then wakes.  The other way round the reader would be woken for a token that
  * is gone when it comes. */
 static bool end_section_locked(struct ahead_swap *sw, struct ahead_place *next)
 {
-    bool again = next && fill_can_claim_locked(sw);
+    bool again = next && fill_can_claim_locked(sw) && !has_had_its_turn(sw, next);
 
     if (again)
         begin_claim_locked(sw, next, false);
@@ -441,7 +470,8 @@ size_t ahead_swap_take(struct ahead_swap *sw, size_t most, uint8_t **bytes, size
 static void leave_half_locked(struct ahead_swap *sw)
 {
     empty_half_locked(&sw->half[sw->active]);
-    sw->active = !sw->active;
+    if (!sw->single)
+        sw->active = !sw->active;
     sw->taken = 0;
     sw->stats.swaps++;
     if (sw->rest != AHEAD_REST_NONE && !sw->room_ns)
@@ -512,9 +542,9 @@ bool ahead_swap_begin_start(struct ahead_swap *sw, bool *join)
     sw->warm = true;
     *join = sw->fill == AHEAD_FILL_LEFT;
     if (sw->fill == AHEAD_FILL_NONE || sw->fill == AHEAD_FILL_LEFT) {
-        start = true;
+        start = !sw->pool;
         sw->fill = AHEAD_FILL_RUNNING;
-        sw->stats.threads_started++;
+        sw->stats.threads_started += start;
     }
     wake_locked(sw);
     pthread_mutex_unlock(&sw->lock);
@@ -524,8 +554,9 @@ bool ahead_swap_begin_start(struct ahead_swap *sw, bool *join)
 void ahead_swap_start_failed(struct ahead_swap *sw)
 {
     pthread_mutex_lock(&sw->lock);
+    if (sw->fill == AHEAD_FILL_RUNNING)
+        sw->stats.threads_started--;
     sw->fill = AHEAD_FILL_NEVER;
-    sw->stats.threads_started--;
     pthread_mutex_unlock(&sw->lock);
 }
 
@@ -662,14 +693,16 @@ ahead_swap_stop(struct ahead_swap *sw, struct ahead_source src, uint32_t timeout
 
     pthread_mutex_lock(&sw->lock);
     sw->stop = true;
+    if (sw->queued && ahead_pool_withdraw(sw->pool, &sw->task))
+        sw->queued = false;
     wake_locked(sw);
-    if (sw->fill == AHEAD_FILL_RUNNING)
+    if (fill_is_inside_locked(sw))
         hook_locked(sw, src);
     /* When only the hook of a cancel is late nobody else could clean up. */
-    if (!reader_wait_locked(sw, AHEAD_WISH_LEFT, timeout_ms) && sw->fill != AHEAD_FILL_RUNNING)
+    if (!reader_wait_locked(sw, AHEAD_WISH_LEFT, timeout_ms) && !fill_is_inside_locked(sw))
         reader_wait_locked(sw, AHEAD_WISH_LEFT, 0);
-    fill = sw->fill;
-    sw->orphan = fill == AHEAD_FILL_RUNNING;
+    sw->orphan = fill_is_inside_locked(sw);
+    fill = sw->orphan ? AHEAD_FILL_RUNNING : sw->pool ? AHEAD_FILL_NEVER : sw->fill;
     pthread_mutex_unlock(&sw->lock);
     return fill;
 }
@@ -737,6 +770,102 @@ bool ahead_swap_begin_fill(struct ahead_swap *sw, struct ahead_place *place, boo
     }
     pthread_mutex_unlock(&sw->lock);
     return work;
+}
+
+/* Gives the token back at the end of a claim that brought no piece. */
+static void release_claim_locked(struct ahead_swap *sw)
+{
+    sw->token = false;
+    wake_locked(sw);
+}
+
+/* Nobody but this thread is left in a stream that close gave up on. */
+static bool is_orphan_locked(struct ahead_swap *sw)
+{
+    bool orphan = sw->orphan && sw->fills == 0 && !sw->queued;
+
+    while (orphan && sw->hooks > 0)
+        ahead_thread_sleep(&sw->room, &sw->lock, 0);
+    return orphan;
+}
+
+bool ahead_swap_begin_pool_fill(struct ahead_swap *sw, struct ahead_place *place, bool *orphan)
+{
+    bool work;
+
+    pthread_mutex_lock(&sw->lock);
+    sw->queued = false;
+    place->turns = 0;
+    work = end_section_locked(sw, place);
+    if (work)
+        sw->fills++;
+    else
+        *orphan = is_orphan_locked(sw);
+    pthread_mutex_unlock(&sw->lock);
+    return work;
+}
+
+bool ahead_swap_end_pool_fill(struct ahead_swap *sw)
+{
+    bool orphan;
+
+    pthread_mutex_lock(&sw->lock);
+    sw->fills--;
+    orphan = is_orphan_locked(sw);
+    wake_locked(sw);
+    pthread_mutex_unlock(&sw->lock);
+    return orphan;
+}
+
+void ahead_swap_end_claim_single(struct ahead_swap *sw)
+{
+    pthread_mutex_lock(&sw->lock);
+    sw->single = true;
+    /* The reader may have come to the half without memory already. */
+    if (!sw->half[sw->active].bytes)
+        sw->active = !sw->active;
+    sw->filling = sw->active;
+    release_claim_locked(sw);
+    pthread_mutex_unlock(&sw->lock);
+}
+
+void ahead_swap_end_single(struct ahead_swap *sw)
+{
+    pthread_mutex_lock(&sw->lock);
+    sw->single = false;
+    pthread_mutex_unlock(&sw->lock);
+}
+
+bool ahead_swap_reader_had_to_wait(struct ahead_swap *sw)
+{
+    uint64_t waits;
+    bool more;
+
+    pthread_mutex_lock(&sw->lock);
+    waits = sw->stats.reader_waits + sw->stats.sync_fills + sw->stats.helped_pieces;
+    more = waits > sw->waits_seen;
+    sw->waits_seen = waits;
+    pthread_mutex_unlock(&sw->lock);
+    return more;
+}
+
+bool ahead_swap_take_memory(struct ahead_swap *sw, uint8_t *bytes[2], size_t cap[2])
+{
+    bool quiet;
+
+    pthread_mutex_lock(&sw->lock);
+    quiet = quiet_locked(sw) && sw->ended;
+    for (unsigned i = 0; quiet && i < 2; i++) {
+        bytes[i] = sw->half[i].bytes;
+        cap[i] = sw->half[i].cap;
+        empty_half_locked(&sw->half[i]);
+        sw->half[i].bytes = NULL;
+        sw->half[i].cap = 0;
+    }
+    if (quiet)
+        sw->taken = 0;
+    pthread_mutex_unlock(&sw->lock);
+    return quiet;
 }
 
 void ahead_swap_install(struct ahead_swap *sw, struct ahead_place *place, uint8_t *bytes,
@@ -852,13 +981,6 @@ bool ahead_swap_end_read(struct ahead_swap *sw, const struct ahead_place *place,
     again = end_section_locked(sw, next);
     pthread_mutex_unlock(&sw->lock);
     return again;
-}
-
-/* Gives the token back at the end of a claim that brought no piece. */
-static void release_claim_locked(struct ahead_swap *sw)
-{
-    sw->token = false;
-    wake_locked(sw);
 }
 
 void ahead_swap_end_claim_no_room(struct ahead_swap *sw)

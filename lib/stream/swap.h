@@ -24,7 +24,7 @@
  *   holder      whoever has the token
  *
  * `lock` is a leaf: no function of the source, no callback and no allocation
- * is called while it is held.  tests/model has this protocol in Promela; the
+ * is called while it is held; only a pool's lock comes below it.  tests/model has this protocol in Promela; the
  * names of its states are those used here. */
 #ifndef AHEAD_STREAM_SWAP_H
 #define AHEAD_STREAM_SWAP_H
@@ -38,6 +38,7 @@
 #include <ahead/stream.h>
 
 #include "source/split.h"
+#include "stream/pool.h"
 
 enum {
     /* Pieces claimed and not yet published, in both halves together.  A
@@ -113,7 +114,9 @@ struct ahead_swap {
     bool split;     /* immutable: the source offers claim, make and settle */
     bool may_block; /* immutable: a claim can block for as long as a peer likes */
     bool delegate;  /* immutable: claims that may block are the second thread's (read timeout) */
-    bool eager;     /* immutable: the second thread claims from the start, and after a seek */
+    struct ahead_pool *pool; /* immutable: its threads fill; NULL: a second thread does */
+    struct ahead_task task;  /* the pool's */
+    bool eager; /* immutable: the second thread claims from the start, and after a seek */
 
     struct ahead_half half[2];
     unsigned active;    /* lock: the reader's half; only the reader writes it */
@@ -151,6 +154,9 @@ struct ahead_swap {
     bool orphan;    /* lock: close ran out of time; the second thread cleans up */
 
     enum ahead_fill_state fill; /* lock */
+    bool queued;                /* lock: with a pool: a fill was asked for and has not begun */
+    unsigned fills;             /* lock: with a pool: its threads that fill */
+    bool single;                /* lock: there is memory for one half only */
     bool warm;                  /* lock: the second thread may claim */
     enum ahead_rest rest;       /* lock: how it is asleep on `room` */
     uint64_t nap_ns;            /* lock: how long it naps at first; 0: not at all */
@@ -159,6 +165,7 @@ struct ahead_swap {
     bool hungry;                /* lock: its patience is over: any byte wakes it */
     bool dry;                   /* lock: the source is about to block */
 
+    uint64_t waits_seen;      /* lock: see ahead_swap_reader_had_to_wait() */
     struct ahead_stats stats; /* lock */
 };
 
@@ -169,7 +176,9 @@ struct ahead_place {
     size_t off;        /* from the start of the half */
     size_t want, room; /* bytes to ask for; bytes that there are, maybe fewer */
     bool empty;        /* nothing has been claimed in this half yet */
+    bool alone;        /* the other half has no memory */
     bool serial;       /* it has to be a read() */
+    unsigned turns;    /* pieces that this thread has made without a break */
     size_t awaited;    /* bytes that are published and did not wake the reader, who sleeps */
 };
 
@@ -274,6 +283,29 @@ void ahead_swap_drop(struct ahead_swap *sw, struct ahead_source src);
  * nothing of the stream any more; unless *orphan: close gave up waiting, and
  * the thread is to clean up. */
 bool ahead_swap_begin_fill(struct ahead_swap *sw, struct ahead_place *place, bool *orphan);
+
+/* A thread of the pool: take a claim, if there is one by now.  false: there is
+ * not; touch nothing of the stream any more, unless *orphan, as above. */
+bool ahead_swap_begin_pool_fill(struct ahead_swap *sw, struct ahead_place *place, bool *orphan);
+
+/* It is through.  Nothing of the stream may be touched any more, unless it
+ * returns true: close gave up waiting, and the thread is to clean up. */
+bool ahead_swap_end_pool_fill(struct ahead_swap *sw);
+
+/* With the token held: there is no memory for a second half.  The reader's own
+ * is filled again when it has been used up.  The token is free again. */
+void ahead_swap_end_claim_single(struct ahead_swap *sw);
+
+/* With the token held, at an empty half: whether the reader had to wait, or to
+ * fill, since the last time that this was asked. */
+bool ahead_swap_reader_had_to_wait(struct ahead_swap *sw);
+
+/* With the token held: there may be memory for two halves again. */
+void ahead_swap_end_single(struct ahead_swap *sw);
+
+/* The ending was returned and the window is empty: take the memory of the
+ * halves away.  false: somebody may still write to it. */
+bool ahead_swap_take_memory(struct ahead_swap *sw, uint8_t *bytes[2], size_t cap[2]);
 
 /* With the token held: give the half of *place memory.  `full`: a whole buffer
  * of this stream has so many bytes. */

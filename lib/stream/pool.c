@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pool.c - a queue of tasks, the threads that run them, and a budget of bytes. */
+#include "stream/pool.h"
+
+#include "error.h"
+#include "stream/swap.h"
+#include "thread.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_THREADS = 1024 };
+
+struct ahead_pool {
+    pthread_mutex_t lock;
+    pthread_cond_t work;           /* a thread waits: a task, or stop */
+    struct ahead_task head;        /* lock: of the queue, a ring; head.next is the first */
+    unsigned idle;                 /* lock: threads that sleep and were not signalled */
+    unsigned users;                /* lock */
+    bool stop;                     /* lock */
+    struct ahead_pool_stats stats; /* lock */
+
+    pthread_mutex_t starting; /* one caller at a time starts threads */
+    unsigned started;         /* starting: threads that run */
+    bool tried;               /* starting: all of them, or as many as there could be */
+    pthread_t *threads;       /* starting */
+
+    unsigned wanted; /* immutable */
+    uint64_t budget; /* immutable; UINT64_MAX: no limit */
+    char name[16];   /* immutable */
+};
+
+/* The pool that this thread belongs to. */
+static _Thread_local const struct ahead_pool *self_;
+
+bool ahead_pool_is_self(const struct ahead_pool *p)
+{
+    return self_ == p;
+}
+
+/* ---- the queue, called locked ---- */
+
+static bool empty_locked(const struct ahead_pool *p)
+{
+    return p->head.next == &p->head;
+}
+
+static void insert_locked(struct ahead_task *task, struct ahead_task *before)
+{
+    task->next = before;
+    task->prev = before->prev;
+    before->prev->next = task;
+    before->prev = task;
+}
+
+static void remove_locked(struct ahead_task *task)
+{
+    task->next->prev = task->prev;
+    task->prev->next = task->next;
+    task->next = task->prev = NULL;
+}
+
+/* ---- threads ---- */
+
+static void *pool_main(void *arg)
+{
+    struct ahead_pool *p = arg;
+    struct ahead_job job = { .bound = 0 };
+
+    self_ = p;
+    pthread_mutex_lock(&p->lock);
+    for (;;) {
+        struct ahead_task *task;
+
+        while (empty_locked(p) && !p->stop) {
+            p->idle++;
+            pthread_cond_wait(&p->work, &p->lock);
+            p->idle--;
+        }
+        if (p->stop)
+            break;
+        task = p->head.next;
+        remove_locked(task);
+        pthread_mutex_unlock(&p->lock);
+        task->run(task, &job);
+        pthread_mutex_lock(&p->lock);
+    }
+    pthread_mutex_unlock(&p->lock);
+    free(job.in);
+    free(job.block);
+    return NULL;
+}
+
+bool ahead_pool_start(struct ahead_pool *p)
+{
+    bool any;
+
+    pthread_mutex_lock(&p->starting);
+    while (!p->tried && p->started < p->wanted &&
+           ahead_thread_start(&p->threads[p->started], p->name, pool_main, p) == 0)
+        p->started++;
+    p->tried = p->started > 0; /* none at all: the next stream tries again */
+    any = p->started > 0;
+    pthread_mutex_unlock(&p->starting);
+    return any;
+}
+
+void ahead_pool_submit(struct ahead_pool *p, struct ahead_task *task, bool urgent)
+{
+    pthread_mutex_lock(&p->lock);
+    insert_locked(task, urgent ? p->head.next : &p->head);
+    if (p->idle > 0) {
+        p->stats.wakeups++;
+        pthread_cond_signal(&p->work);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+bool ahead_pool_withdraw(struct ahead_pool *p, struct ahead_task *task)
+{
+    bool queued;
+
+    pthread_mutex_lock(&p->lock);
+    queued = task->next != NULL;
+    if (queued)
+        remove_locked(task);
+    pthread_mutex_unlock(&p->lock);
+    return queued;
+}
+
+bool ahead_pool_is_pressed(struct ahead_pool *p)
+{
+    bool pressed;
+
+    pthread_mutex_lock(&p->lock);
+    pressed = !empty_locked(p);
+    pthread_mutex_unlock(&p->lock);
+    return pressed;
+}
+
+/* ---- bytes ---- */
+
+static size_t whole_pages(uint64_t n)
+{
+    return (size_t)(n - n % AHEAD_PAGE);
+}
+
+size_t ahead_pool_borrow(struct ahead_pool *p, size_t want)
+{
+    uint64_t share, left, n = want;
+
+    pthread_mutex_lock(&p->lock);
+    if (p->budget != UINT64_MAX) {
+        /* Two buffers each; a stream that came later has to find some, too. */
+        share = p->budget / 2 / (p->users ? p->users : 1);
+        left = p->budget - p->stats.bytes;
+        if (n > share)
+            n = share < AHEAD_PAGE ? AHEAD_PAGE : share;
+        if (n > left)
+            n = left;
+        n = whole_pages(n);
+    }
+    p->stats.bytes += n;
+    if (p->stats.peak_bytes < p->stats.bytes)
+        p->stats.peak_bytes = p->stats.bytes;
+    pthread_mutex_unlock(&p->lock);
+    return (size_t)n;
+}
+
+void ahead_pool_return(struct ahead_pool *p, size_t bytes)
+{
+    pthread_mutex_lock(&p->lock);
+    p->stats.bytes -= bytes;
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- open and close ---- */
+
+void ahead_pool_enter(struct ahead_pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->users++;
+    pthread_mutex_unlock(&p->lock);
+}
+
+void ahead_pool_leave(struct ahead_pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->users--;
+    pthread_mutex_unlock(&p->lock);
+}
+
+static unsigned cores(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : (unsigned)n;
+}
+
+static enum ahead_status create(struct ahead_pool **out, const struct ahead_pool_options *opt)
+{
+    struct ahead_pool *p = calloc(1, sizeof *p);
+
+    if (!p)
+        return AHEAD_NOMEM;
+    p->wanted = opt->threads ? opt->threads : cores();
+    p->budget = opt->byte_budget ? opt->byte_budget : UINT64_MAX;
+    p->head.next = p->head.prev = &p->head;
+    strncpy(p->name, opt->name ? opt->name : "ahead-pool", sizeof p->name - 1);
+    p->threads = calloc(p->wanted, sizeof *p->threads);
+    if (!p->threads)
+        goto err_pool;
+    if (pthread_mutex_init(&p->lock, NULL))
+        goto err_threads;
+    if (pthread_mutex_init(&p->starting, NULL))
+        goto err_lock;
+    if (pthread_cond_init(&p->work, NULL))
+        goto err_starting;
+    *out = p;
+    return AHEAD_OK;
+
+err_starting:
+    pthread_mutex_destroy(&p->starting);
+err_lock:
+    pthread_mutex_destroy(&p->lock);
+err_threads:
+    free(p->threads);
+err_pool:
+    free(p);
+    return AHEAD_NOMEM;
+}
+
+enum ahead_status ahead_pool_open(struct ahead_pool **out, const struct ahead_pool_options *opt)
+{
+    static const struct ahead_pool_options defaults;
+
+    if (!out)
+        return ahead_fail_errno(AHEAD_INVALID);
+    *out = NULL;
+    if (!opt)
+        opt = &defaults;
+    if (opt->threads > MAX_THREADS)
+        return ahead_fail_errno(AHEAD_INVALID);
+    return ahead_fail_errno(create(out, opt));
+}
+
+enum ahead_status ahead_pool_close(struct ahead_pool *p)
+{
+    if (!p)
+        return AHEAD_OK;
+    if (ahead_pool_is_self(p))
+        return AHEAD_INVALID;
+    pthread_mutex_lock(&p->lock);
+    p->stop = p->users == 0;
+    if (p->stop)
+        pthread_cond_broadcast(&p->work);
+    pthread_mutex_unlock(&p->lock);
+    if (!p->stop)
+        return AHEAD_INVALID;
+    for (unsigned i = 0; i < p->started; i++)
+        pthread_join(p->threads[i], NULL);
+    pthread_cond_destroy(&p->work);
+    pthread_mutex_destroy(&p->starting);
+    pthread_mutex_destroy(&p->lock);
+    free(p->threads);
+    free(p);
+    return AHEAD_OK;
+}
+
+void ahead_pool_get_stats(struct ahead_pool *p, struct ahead_pool_stats *out)
+{
+    *out = (struct ahead_pool_stats){ 0 };
+    if (!p)
+        return;
+    pthread_mutex_lock(&p->starting);
+    pthread_mutex_lock(&p->lock);
+    *out = p->stats;
+    out->users = p->users;
+    out->threads_started = p->started;
+    pthread_mutex_unlock(&p->lock);
+    pthread_mutex_unlock(&p->starting);
+}

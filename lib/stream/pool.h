@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pool.h - threads that run the tasks of many streams, and a budget of bytes.
+ *
+ * A stream submits its task when there is something to claim; a thread of the
+ * pool takes it from the queue and runs it.  The pool's lock comes below that
+ * of a stream: a task may be submitted and withdrawn with the stream's lock
+ * held; the pool never takes a stream's lock while it holds its own. */
+#ifndef AHEAD_STREAM_POOL_H
+#define AHEAD_STREAM_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <ahead/pool.h>
+
+#include "source/split.h"
+
+/* What a stream has in the queue: once at most. */
+struct ahead_task {
+    struct ahead_task *next, *prev; /* pool's lock; next is NULL: not queued */
+    /* Runs on a thread of the pool, with that thread's scratch.  The task may
+     * be gone when it returns. */
+    void (*run)(struct ahead_task *task, struct ahead_job *job);
+};
+
+/* One more, one less stream that uses the pool. */
+void ahead_pool_enter(struct ahead_pool *p);
+void ahead_pool_leave(struct ahead_pool *p);
+
+/* See to it that threads run.  false: not one could be started.  May allocate:
+ * called without a lock. */
+bool ahead_pool_start(struct ahead_pool *p);
+
+/* Queue a task that is not queued; `urgent`: in front of the others.  Wakes
+ * one thread, if one sleeps. */
+void ahead_pool_submit(struct ahead_pool *p, struct ahead_task *task, bool urgent);
+
+/* Take a task out of the queue.  false: it is not there (any more). */
+bool ahead_pool_withdraw(struct ahead_pool *p, struct ahead_task *task);
+
+/* Whether other tasks wait for a thread. */
+bool ahead_pool_is_pressed(struct ahead_pool *p);
+
+/* Take up to `want` bytes from the budget, whole pages, no more than a fair
+ * share.  0: it is used up.  To be returned in the same amount. */
+size_t ahead_pool_borrow(struct ahead_pool *p, size_t want);
+void ahead_pool_return(struct ahead_pool *p, size_t bytes);
+
+/* Whether this thread is one of the pool's. */
+bool ahead_pool_is_self(const struct ahead_pool *p);
+
+#endif
