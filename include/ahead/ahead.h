@@ -3,6 +3,8 @@
 #ifndef AHEAD_AHEAD_H
 #define AHEAD_AHEAD_H
 
+#include <ahead/frame.h>
+#include <ahead/index.h>
 #include <ahead/lz4.h>
 #include <ahead/pool.h>
 #include <ahead/push.h>

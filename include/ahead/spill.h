@@ -1,5 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spill.h - records of Apache Spark's sorter spill files. */
+/* spill.h - records of Apache Spark's sorter spill files.
+ *
+ * A spill is a big-endian count, then so many records: length (32 bits), sort
+ * key prefix (64 bits), bytes.  Spark writes it into an LZ4Block stream, or as
+ * it is:
+ *
+ *     struct ahead_spill_record rec;
+ *     struct ahead_spill_reader *r;
+ *
+ *     if ((st = ahead_source_path(&src, path)) ||
+ *         (st = ahead_source_lz4_block(&src, src, NULL)) ||
+ *         (st = ahead_open(&s, src, NULL)) ||
+ *         (st = ahead_spill_reader_open(&r, s, NULL)))
+ *         return st;
+ *     while (!(st = ahead_spill_next(r, &rec)))
+ *         use(rec.key_prefix, rec.data, rec.len);
+ *     if (st != AHEAD_EOF)
+ *         fprintf(stderr, "%s\n", ahead_spill_error(r)->text);
+ *     ahead_spill_reader_close(r);
+ *
+ * Threads: one reader is used by one thread at a time.  ahead_cancel() of its
+ * stream may be called from any thread until the reader is closed. */
 #ifndef AHEAD_SPILL_H
 #define AHEAD_SPILL_H
 
@@ -8,11 +29,79 @@
 #include <stdint.h>
 
 #include <ahead/status.h>
+#include <ahead/stream.h>
 #include <ahead/writer.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* A record.  `data` is the reader's, and never NULL. */
+struct ahead_spill_record {
+    int64_t key_prefix;
+    const uint8_t *data;
+    uint32_t len;
+};
+
+/* How a spill is to be read.  All zero is complete, and what NULL means. */
+struct ahead_spill_options {
+    uint32_t max_record_bytes; /* the longest record; 0: 2147483647, which is what there can be */
+    /* Stop at the last record, as Spark does.  What follows it, and an end that
+     * is not there, are not looked at. */
+    bool compat;
+};
+
+/* ---- reading ---- */
+
+struct ahead_spill_reader;
+
+/* Open a reader over `s`, which stands in front of the count.
+ *
+ * `s` belongs to the library from the call on, whatever is returned: on failure
+ * it has been closed and *out is NULL.  `opt` is copied.  Reads nothing.
+ * AHEAD_OK; AHEAD_INVALID: `out` or `s` is NULL; AHEAD_NOMEM.  On failure errno
+ * is set. */
+AHEAD_API AHEAD_NODISCARD enum ahead_status
+ahead_spill_reader_open(struct ahead_spill_reader **out, struct ahead_stream *s,
+                        const struct ahead_spill_options *opt);
+
+/* How many records the spill says it has.  Waits for the count if that was not
+ * read yet.  0 if it cannot be had, and ahead_spill_next() says why.  Nothing
+ * is allocated for it: the records may not be there. */
+AHEAD_API uint32_t ahead_spill_count(struct ahead_spill_reader *r);
+
+/* Read the next record.  Its bytes stay valid and unchanged until the next call
+ * on this reader; they lie in the stream's buffer if they are in one piece
+ * there, else in memory that grows as they arrive and is used again.
+ *
+ * Waits as ahead_read() does.  *rec is written with AHEAD_OK only.  AHEAD_EOF:
+ * that was the last one, and nothing follows it: the layer below has come to
+ * its end and verified it (with `compat`: that was the last one).  Else, and
+ * for good, after every whole record in front of it:
+ *
+ *   AHEAD_TRUNCATED  a clean end inside a record, or before the last one
+ *   AHEAD_CORRUPT    a negative count or length; bytes behind the last record
+ *   AHEAD_LIMIT      a record above max_record_bytes; nothing was allocated
+ *   AHEAD_NOMEM
+ *   and each fault of the stream, as it is
+ *
+ * AHEAD_TIMEDOUT loses nothing: call again.  AHEAD_INVALID: an argument is
+ * NULL, or the stream refused the call. */
+AHEAD_API AHEAD_NODISCARD enum ahead_status
+ahead_spill_next(struct ahead_spill_reader *r, struct ahead_spill_record *rec);
+
+/* Close the stream and free everything.  Waits as ahead_close() does.  Returns
+ * the fault that was met, else what closing the stream returned.  NULL is fine:
+ * AHEAD_OK. */
+AHEAD_API enum ahead_status ahead_spill_reader_close(struct ahead_spill_reader *r);
+
+/* What the last call that did not return AHEAD_OK or AHEAD_EOF had to say, with
+ * the number of the record, from 1; once the end was reached, that.  `offset`
+ * is where in the stream the last whole record ends.  `source_offset` and
+ * os_errno are those of the layer below; none if the records themselves are at
+ * fault.  Valid until the next call; never NULL (for a NULL reader:
+ * AHEAD_INVALID). */
+AHEAD_API const struct ahead_error *ahead_spill_error(const struct ahead_spill_reader *r);
 
 /* ---- writing ---- */
 

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* index.c - the offsets of a shuffle file's partitions, read and checked. */
+#include <ahead/index.h>
+
+#include "error.h"
+
+#include <ahead/read.h>
+#include <ahead/stream.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum {
+    OFFSET_BYTES = 8,
+    FIRST_CAP = 4096 /* bytes: more partitions than most jobs have */
+};
+
+/* The file as it is.  Once it is open, `len` is a multiple of 8, from 16 on. */
+struct ahead_index {
+    uint8_t *bytes;
+    size_t len, cap;
+};
+
+/* Offset number i.  A negative one is above INT64_MAX here. */
+static uint64_t offset_at(const struct ahead_index *x, size_t i)
+{
+    return ahead_load_u64_be(x->bytes + i * OFFSET_BYTES);
+}
+
+static bool grow(struct ahead_index *x)
+{
+    size_t cap = x->cap ? 2 * x->cap : FIRST_CAP;
+    uint8_t *bytes = cap <= PTRDIFF_MAX ? realloc(x->bytes, cap) : NULL;
+
+    if (!bytes)
+        return false;
+    x->bytes = bytes;
+    x->cap = cap;
+    return true;
+}
+
+static enum ahead_status
+read_bytes(struct ahead_index *x, struct ahead_stream *s, struct ahead_error *err)
+{
+    enum ahead_status st;
+    size_t got;
+
+    do {
+        if (x->len == x->cap && !grow(x))
+            return ahead_error_set(err, AHEAD_NOMEM, AHEAD_NO_OFFSET,
+                                   "no memory for an index of more than %zu bytes", x->len);
+        st = ahead_read(s, x->bytes + x->len, x->cap - x->len, &got);
+        x->len += got;
+    } while (!st);
+    if (st == AHEAD_EOF)
+        return AHEAD_OK;
+    *err = *ahead_error(s);
+    return st;
+}
+
+static enum ahead_status check_size(const struct ahead_index *x, struct ahead_error *err)
+{
+    if (x->len % OFFSET_BYTES)
+        return ahead_error_set(err, AHEAD_CORRUPT, x->len - x->len % OFFSET_BYTES,
+                               "an index of %zu bytes: no multiple of 8", x->len);
+    if (x->len < 2 * OFFSET_BYTES)
+        return ahead_error_set(err, AHEAD_CORRUPT, x->len,
+                               "an index of %zu bytes: fewer than two offsets", x->len);
+    return AHEAD_OK;
+}
+
+/* Each offset is judged against the one in front of it, and that of none is 0. */
+static enum ahead_status
+check_offsets(const struct ahead_index *x, uint64_t data_bytes, struct ahead_error *err)
+{
+    size_t last = ahead_index_partitions(x);
+    uint64_t before = 0;
+
+    if (offset_at(x, 0) != 0)
+        return ahead_error_set(err, AHEAD_CORRUPT, 0, "the first offset is %" PRId64 ", not 0",
+                               (int64_t)offset_at(x, 0));
+    for (size_t i = 1; i <= last; i++) {
+        uint64_t at = offset_at(x, i);
+
+        if (at < before || at > INT64_MAX)
+            return ahead_error_set(err, AHEAD_CORRUPT, (uint64_t)i * OFFSET_BYTES,
+                                   "offset %zu of the index, %" PRId64
+                                   ", is below the one before it, %" PRIu64,
+                                   i, (int64_t)at, before);
+        before = at;
+    }
+    if (before < data_bytes)
+        return ahead_error_set(err, AHEAD_CORRUPT, (uint64_t)last * OFFSET_BYTES,
+                               "the index ends at byte %" PRIu64 " of a file of %" PRIu64, before,
+                               data_bytes);
+    return AHEAD_OK;
+}
+
+/* Opens, reads and closes.  Without `wanted` it only closes: open refuses it. */
+static enum ahead_status
+load(struct ahead_index *x, struct ahead_source index, bool wanted, struct ahead_error *err)
+{
+    const struct ahead_options opt = { .flags = AHEAD_SYNC };
+    struct ahead_stream *s;
+    enum ahead_status st = ahead_open(wanted ? &s : NULL, index, &opt);
+
+    if (st)
+        return ahead_error_set(err, st, AHEAD_NO_OFFSET, "the index cannot be opened: %s",
+                               ahead_status_name(st));
+    st = read_bytes(x, s, err);
+    (void)ahead_close(s); /* it repeats the status, or has nothing to add to the bytes */
+    return st;
+}
+
+static enum ahead_status
+fail(struct ahead_index *x, enum ahead_status st, const struct ahead_error *err)
+{
+    free(x->bytes);
+    errno = err->os_errno;
+    return ahead_fail_errno(st);
+}
+
+enum ahead_status ahead_index_open(struct ahead_index **out, struct ahead_source index,
+                                   uint64_t data_bytes, struct ahead_error *err)
+{
+    struct ahead_index x = { .len = 0 };
+    struct ahead_error unwanted;
+    enum ahead_status st;
+
+    if (!err)
+        err = &unwanted;
+    *err = (struct ahead_error){ .source_offset = AHEAD_NO_OFFSET };
+    if (out)
+        *out = NULL;
+    st = load(&x, index, out != NULL, err);
+    if (st)
+        return fail(&x, st, err);
+    st = check_size(&x, err);
+    if (!st)
+        st = check_offsets(&x, data_bytes, err);
+    if (st) {
+        err->offset = err->source_offset;
+        return fail(&x, st, err);
+    }
+    *out = malloc(sizeof x);
+    if (!*out)
+        return fail(&x, ahead_error_set(err, AHEAD_NOMEM, AHEAD_NO_OFFSET, "no memory"), err);
+    **out = x;
+    return AHEAD_OK;
+}
+
+size_t ahead_index_partitions(const struct ahead_index *x)
+{
+    return x ? x->len / OFFSET_BYTES - 1 : 0;
+}
+
+enum ahead_status
+ahead_index_range(const struct ahead_index *x, size_t partition, uint64_t *offset, uint64_t *length)
+{
+    if (!x || partition >= ahead_index_partitions(x) || !offset || !length)
+        return AHEAD_INVALID;
+    *offset = offset_at(x, partition);
+    *length = offset_at(x, partition + 1) - *offset;
+    return AHEAD_OK;
+}
+
+void ahead_index_close(struct ahead_index *x)
+{
+    if (x)
+        free(x->bytes);
+    free(x);
+}
