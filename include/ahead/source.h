@@ -114,11 +114,12 @@ AHEAD_API AHEAD_NODISCARD enum ahead_status
 ahead_source_path_flags(struct ahead_source *out, const char *path, unsigned flags);
 
 /* A source over exactly `length` bytes of a regular file, from `offset`.  No
- * byte outside of it is requested.  A file that ends earlier is TRUNCATED
- * after the bytes that are there.  length UINT64_MAX: up to the end of the
- * file, wherever that is.  Owners and status as ahead_source_fd(); a
- * descriptor that cannot be sought is AHEAD_UNSUPPORTED, offset + length
- * above INT64_MAX (but for UINT64_MAX) is AHEAD_INVALID. */
+ * byte outside of it is requested (of its blocks, with AHEAD_FD_DIRECT).  A
+ * file that ends earlier is TRUNCATED after the bytes that are there.  length
+ * UINT64_MAX: up to the end of the file, wherever that is.  Owners and status
+ * as ahead_source_fd(); a descriptor that cannot be sought is
+ * AHEAD_UNSUPPORTED, offset + length above INT64_MAX (but for UINT64_MAX) is
+ * AHEAD_INVALID. */
 AHEAD_API AHEAD_NODISCARD enum ahead_status
 ahead_source_range(struct ahead_source *out, int fd, uint64_t offset, uint64_t length,
                    unsigned flags);

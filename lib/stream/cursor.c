@@ -459,6 +459,8 @@ static enum ahead_status seek_source(struct ahead_core *c, uint64_t offset)
     ahead_fill_shrink(c);
     ahead_core_reset_window(c, offset);
     ahead_swap_end_seek_moved(&c->swap, c->src, offset, unread, NULL);
+    if (c->swap.eager)
+        ahead_fill_start(c);
     return AHEAD_OK;
 }
 
@@ -531,7 +533,7 @@ static enum ahead_status skip_source(struct ahead_core *c, uint64_t n, uint64_t 
     enum ahead_status st = ahead_core_begin_seek(c);
     uint64_t ready, skipped = 0;
 
-    if (st == AHEAD_CANCELLED) /* bytes at hand come first */
+    if (st == AHEAD_CANCELLED || st == AHEAD_TIMEDOUT) /* bytes at hand come first */
         return AHEAD_OK;
     if (st)
         return st;
@@ -551,6 +553,8 @@ static enum ahead_status skip_source(struct ahead_core *c, uint64_t n, uint64_t 
     *passed += ready + skipped;
     ahead_core_reset_window(c, c->end_offset + ready + skipped);
     ahead_swap_end_seek_moved(&c->swap, c->src, c->end_offset, 0, st ? &err : NULL);
+    if (c->swap.eager)
+        ahead_fill_start(c);
     return AHEAD_OK;
 }
 

@@ -611,7 +611,7 @@ void ahead_swap_end_seek_moved(struct ahead_swap *sw, struct ahead_source src, u
     sw->position = sw->taken_offset = offset;
     sw->want = FIRST_WANT_BYTES;
     sw->serial = false;
-    sw->warm = sw->eager && sw->fill == AHEAD_FILL_RUNNING;
+    sw->warm = false;
     sw->pend = sw->ended = false;
     if (sw->cancelled)
         record_cancel_locked(sw);
@@ -986,7 +986,7 @@ bool ahead_swap_end_read(struct ahead_swap *sw, const struct ahead_place *place,
 void ahead_swap_end_claim_no_room(struct ahead_swap *sw)
 {
     pthread_mutex_lock(&sw->lock);
-    if (!sw->pend)
+    if (!sw->pend && sw->filling == sw->token_half) /* else swap_buffer has taken that half */
         close_filling_locked(sw);
     release_claim_locked(sw);
     pthread_mutex_unlock(&sw->lock);
