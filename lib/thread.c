@@ -50,6 +50,21 @@ int ahead_thread_start(pthread_t *thread, const char *name, void *(*run)(void *)
     return rc;
 }
 
+int ahead_thread_short_lock_init(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attr;
+    int rc = pthread_mutexattr_init(&attr);
+
+    if (rc)
+        return rc;
+#if defined(__GLIBC__) && defined(_GNU_SOURCE)
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+#endif
+    rc = pthread_mutex_init(lock, &attr);
+    pthread_mutexattr_destroy(&attr);
+    return rc;
+}
+
 int ahead_thread_cond_init(pthread_cond_t *cond, clockid_t *clock)
 {
     pthread_condattr_t attr;

@@ -13,6 +13,11 @@
  * profilers sample.  The caller's mask is as it was.  0, or an errno. */
 int ahead_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
 
+/* A lock whose holders let go of it within a microsecond: where the system has
+ * such a kind, whoever finds it taken tries again for a moment before sleeping.
+ * 0, or an errno. */
+int ahead_thread_short_lock_init(pthread_mutex_t *lock);
+
 /* A condition whose timed waits run by *clock: the monotonic one, where there
  * is one for conditions.  0, or an errno. */
 int ahead_thread_cond_init(pthread_cond_t *cond, clockid_t *clock);

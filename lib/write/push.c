@@ -36,7 +36,8 @@ static bool may_enter(const struct ahead_pusher *p)
 
 /* ---- the push thread ---- */
 
-static void push_item(struct ahead_pusher *p, const struct ahead_slot *s)
+/* The next item, if there is one already. */
+static const struct ahead_slot *push_item(struct ahead_pusher *p, const struct ahead_slot *s)
 {
     struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
     enum ahead_status st;
@@ -48,7 +49,7 @@ static void push_item(struct ahead_pusher *p, const struct ahead_slot *s)
     err.status = st;
     if (st)
         ahead_error_make_failure(&err, "push function");
-    ahead_queue_end_push(&p->queue, &err);
+    return ahead_queue_end_push(&p->queue, &err);
 }
 
 static void destroy(struct ahead_pusher *p)
@@ -75,7 +76,8 @@ static void *push_main(void *arg)
     self_ = p;
     pthread_cleanup_push(died, p);
     while ((s = ahead_queue_begin_push(&p->queue, &orphan)))
-        push_item(p, s);
+        while (s)
+            s = push_item(p, s);
     pthread_cleanup_pop(0);
     if (orphan)
         destroy(p);

@@ -9,6 +9,7 @@
 #include "error.h"
 #include "thread.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +87,24 @@ static void wake_settled_locked(struct ahead_queue *q)
         return;
     q->drain_at = UINT64_MAX;
     wake_all_locked(q, &q->settled, q->settled_waits);
+}
+
+/* Before somebody sleeps for an item or a slot they give way to the other side,
+ * so often at most: some ten microseconds on an idle machine.  What comes within
+ * that time costs neither side a sleep and a wake-up, which take as long; what
+ * comes later is waited for on the condition. */
+enum { GIVE_WAYS = 24 };
+
+/* Lets go of the lock for a moment.  false: that was often enough, *ways times. */
+static bool give_way_locked(struct ahead_queue *q, unsigned *ways)
+{
+    if (*ways == GIVE_WAYS)
+        return false;
+    ++*ways;
+    pthread_mutex_unlock(&q->lock);
+    sched_yield();
+    pthread_mutex_lock(&q->lock);
+    return true;
 }
 
 /* Sleeps once, until `until` (0: for ever); the caller tests again.  Returns the
@@ -201,12 +220,14 @@ static void leave_locked(struct ahead_queue *q)
  * lock for a while. */
 static enum ahead_status take_locked(struct ahead_queue *q, struct ahead_slot **out)
 {
+    unsigned ways = 0;
     enum ahead_status st;
     struct ahead_slot *s;
     uint8_t *bytes;
 
     while (!(st = refusal_locked(q)) && !slot_at_hand_locked(q))
-        sleep_locked(q, &q->idle, &q->idle_waits, 0);
+        if (!give_way_locked(q, &ways))
+            sleep_locked(q, &q->idle, &q->idle_waits, 0);
     if (st)
         return st;
     s = pop(q->idle_top ? &q->idle_top : &q->bare);
@@ -260,7 +281,7 @@ enum ahead_status ahead_queue_init(struct ahead_queue *q, unsigned slots, size_t
     q->slot = calloc(slots, sizeof *q->slot);
     if (!q->slot)
         return AHEAD_NOMEM;
-    if (pthread_mutex_init(&q->lock, NULL))
+    if (ahead_thread_short_lock_init(&q->lock))
         goto err_slots;
     for (; made < sizeof cond / sizeof *cond; made++)
         if (ahead_thread_cond_init(cond[made], &q->clock))
@@ -432,25 +453,37 @@ enum ahead_status ahead_queue_drain(struct ahead_queue *q)
 
 /* ---- the push thread ---- */
 
+static struct ahead_slot *take_first_locked(struct ahead_queue *q)
+{
+    struct ahead_slot *s = q->pushing = q->first ? pop(&q->first) : NULL;
+
+    if (s) {
+        s->state = AHEAD_SLOT_PUSHING;
+        ahead_buffer_unpoison(s->bytes, q->cap);
+    }
+    return s;
+}
+
 struct ahead_slot *ahead_queue_begin_push(struct ahead_queue *q, bool *orphan)
 {
-    struct ahead_slot *s = NULL;
+    unsigned ways = 0;
+    struct ahead_slot *s;
 
     pthread_mutex_lock(&q->lock);
     while (!q->first && !thread_can_leave_locked(q)) {
-        uint64_t now = ahead_thread_now_ns(q->clock);
+        uint64_t now;
 
+        if (give_way_locked(q, &ways))
+            continue;
+        now = ahead_thread_now_ns(q->clock);
         q->stats.thread_waits++;
         q->thread_waits = true;
         ahead_thread_sleep(&q->work, &q->lock, 0);
         q->thread_waits = false;
         q->stats.thread_wait_ns += ahead_thread_now_ns(q->clock) - now;
     }
-    if (q->first) {
-        s = q->pushing = pop(&q->first);
-        s->state = AHEAD_SLOT_PUSHING;
-        ahead_buffer_unpoison(s->bytes, q->cap);
-    } else {
+    s = take_first_locked(q);
+    if (!s) {
         *orphan = q->orphan;
         q->thread = AHEAD_QUEUE_LEFT;
         wake_settled_locked(q);
@@ -459,7 +492,7 @@ struct ahead_slot *ahead_queue_begin_push(struct ahead_queue *q, bool *orphan)
     return s;
 }
 
-void ahead_queue_end_push(struct ahead_queue *q, const struct ahead_error *err)
+struct ahead_slot *ahead_queue_end_push(struct ahead_queue *q, const struct ahead_error *err)
 {
     struct ahead_slot *s = q->pushing;
     uint8_t *big = s->big;
@@ -467,7 +500,6 @@ void ahead_queue_end_push(struct ahead_queue *q, const struct ahead_error *err)
     s->big = NULL;
     free(big);
     pthread_mutex_lock(&q->lock);
-    q->pushing = NULL;
     if (big)
         end_alone_locked(q);
     if (err->status) {
@@ -480,7 +512,9 @@ void ahead_queue_end_push(struct ahead_queue *q, const struct ahead_error *err)
         make_idle_locked(q, s);
     }
     wake_settled_locked(q);
+    s = take_first_locked(q);
     pthread_mutex_unlock(&q->lock);
+    return s;
 }
 
 bool ahead_queue_died(struct ahead_queue *q)

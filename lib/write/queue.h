@@ -145,8 +145,9 @@ enum ahead_status ahead_queue_drain(struct ahead_queue *q);
  * any more; unless *orphan: clean up. */
 struct ahead_slot *ahead_queue_begin_push(struct ahead_queue *q, bool *orphan);
 
-/* The push function has returned; *err says how. */
-void ahead_queue_end_push(struct ahead_queue *q, const struct ahead_error *err);
+/* The push function has returned; *err says how.  The next item, if there is one
+ * already, is taken in the same section; NULL: begin anew. */
+struct ahead_slot *ahead_queue_end_push(struct ahead_queue *q, const struct ahead_error *err);
 
 /* The push function has ended the thread.  Returns whether it is to clean up. */
 bool ahead_queue_died(struct ahead_queue *q);
