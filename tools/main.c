@@ -18,7 +18,7 @@ static const struct command {
     int (*main)(int argc, char **argv);
     const char *summary;
 } commands[] = {
-    { "cat", cat_main, "write what files deliver, one behind the other" },
+    { "cat", cat_main, "write what files hold, decoded, one behind the other" },
     { "stat", stat_main, "read a file through: rates, waits, which side was the bottleneck" },
 };
 

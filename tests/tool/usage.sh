@@ -39,7 +39,33 @@ for command in cat stat; do
         $command --range 0:1 fifo
     wrong $command "--range needs a file that can be sought, and '-' is none" -- \
         $command --range 0:1 - < /dev/null
+    for format in "" lz4 LZ4-FRAME gzip; do
+        wrong $command "--format takes auto, plain, lz4-frame or lz4-block, not '$format'" -- \
+            $command --format "$format" one
+    done
+    for size in "" 0 x 1025M; do
+        wrong $command "--max-block takes a size from 1 to 1G, as 256K, not '$size'" -- \
+            $command --max-block "$size" one
+    done
+    for id in "" 0 x 1K -1 4294967296; do
+        wrong $command "--dict-id takes a number from 1 to 4294967295, not '$id'" -- \
+            $command --dict one --dict-id "$id" one
+    done
+    wrong $command "--dict-id needs --dict" -- $command --dict-id 1 one
 done
+for command in cat stat; do
+    for number in "" x 1K -1 2147483648; do
+        wrong $command "--partition takes a number from 0 to 2147483647, not '$number'" -- \
+            $command --index one --partition "$number" one
+    done
+    wrong $command "--index needs --partition" -- $command --index one one
+    wrong $command "--partition needs --index" -- $command --partition 0 one
+    wrong $command "--range and --index exclude each other" -- \
+        $command --index one --partition 0 --range 0:1 one
+    wrong $command "--index needs a file that can be sought, and 'fifo' is none" -- \
+        $command --index one --partition 0 fifo
+done
+wrong cat "--index is that of one FILE" -- cat --index one --partition 0 one one
 wrong cat "-o needs a value" -- cat one -o
 wrong cat "there is no option --json" -- cat --json one
 wrong stat "there is no option -o" -- stat -o out one
