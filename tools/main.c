@@ -20,6 +20,8 @@ static const struct command {
 } commands[] = {
     { "cat", cat_main, "write what files hold, decoded, one behind the other" },
     { "stat", stat_main, "read a file through: rates, waits, which side was the bottleneck" },
+    { "spill", spill_main, "the records of a spill of Apache Spark, checked" },
+    { "frames", frames_main, "the shuffle blocks of DataFusion Comet, checked" },
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
