@@ -18,7 +18,7 @@ static const char help[] =
     "\n"
     "  --format FORMAT    auto (the default), plain, lz4-frame or lz4-block\n"
     "  --compat           accept the ends that Apache Spark accepts, too\n"
-    "  --dict FILE        of LZ4 frames; with --dict-id N only of those that name it\n"
+    "  --dict FILE        a dictionary for LZ4 frames; --dict-id N: its ID\n"
     "  --max-block SIZE   of an LZ4 block, decoded; a larger one fails\n"
     "  --range START:LEN  only these bytes of each, encoded; START: is to the end\n"
     "  --index FILE       of a shuffle file: only the bytes of its --partition N\n"
