@@ -12,11 +12,16 @@
 static const char help[] =
     "usage: ahead cat [OPTION...] [FILE...]\n"
     "\n"
-    "Write what the files deliver to standard output, one behind the other.  Without\n"
-    "a FILE, or if it is -, read standard input.  A file that fails is reported, its\n"
-    "good bytes are written, and the next one is read.\n"
+    "Write what the files hold, decoded, to standard output, one behind the other.\n"
+    "Without a FILE, or if it is -, read standard input.  A file that fails is\n"
+    "reported, its good bytes are written, and the next one is read.\n"
     "\n"
-    "  --range START:LEN  only these bytes of each file; START: is to the end\n"
+    "  --format FORMAT    auto (the default), plain, lz4-frame or lz4-block\n"
+    "  --compat           accept the ends that Apache Spark accepts, too\n"
+    "  --dict FILE        a dictionary for LZ4 frames; --dict-id N: its ID\n"
+    "  --max-block SIZE   of an LZ4 block, decoded; a larger one fails\n"
+    "  --range START:LEN  only these bytes of each, encoded; START: is to the end\n"
+    "  --index FILE       of a shuffle file: only the bytes of its --partition N\n"
     "  --buffer SIZE      of one of the two buffers; by default it is chosen\n"
     "  --sync             no second thread: do not read ahead\n"
     "  --progress         on standard error, also if that is no terminal\n"
@@ -56,20 +61,6 @@ static int parse(struct cat *c, int argc, char **argv)
         }
     }
     return -1;
-}
-
-/* Whether the output is none of the inputs.  Asked before it is truncated. */
-static bool check_output(const struct cat *c, char *const *names, int count)
-{
-    struct stat st;
-
-    for (int i = 0; i < count; i++) {
-        if (!input_stat(names[i], &st) || !output_is(&c->out, &st))
-            continue;
-        report_usage("cat", "'%s' is the output as well", names[i]);
-        return false;
-    }
-    return true;
 }
 
 /* An input that came into being as our own output, or by way of a link that
@@ -159,8 +150,11 @@ int cat_main(int argc, char **argv)
         names = only_that;
         count = 1;
     }
-    if (!input_check(&c.input, argv[0], names, count) || !check_output(&c, names, count))
+    if (!input_check_output(&c.out, argv[0], names, count))
         return EXIT_USAGE;
+    code = input_prepare(&c.input, argv[0], names, count);
+    if (code != EXIT_WELL)
+        return code;
     c.several = count > 1;
     for (int i = 0; i < count && one != BAD_OUTPUT; i++) {
         one = cat_input(&c, names[i]);

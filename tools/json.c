@@ -52,11 +52,17 @@ static void put_string(FILE *to, const char *text)
     putc('"', to);
 }
 
-static void put_name(struct json *j, const char *name)
+/* The next of several, in an object or a list. */
+static void put_next(struct json *j)
 {
     if (j->more)
         putc(',', j->to);
     j->more = true;
+}
+
+static void put_name(struct json *j, const char *name)
+{
+    put_next(j);
     put_string(j->to, name);
     putc(':', j->to);
 }
@@ -73,10 +79,57 @@ void json_number(struct json *j, const char *name, uint64_t value)
     fprintf(j->to, "%" PRIu64, value);
 }
 
+void json_integer(struct json *j, const char *name, int64_t value)
+{
+    put_name(j, name);
+    fprintf(j->to, "%" PRId64, value);
+}
+
+void json_bool(struct json *j, const char *name, bool value)
+{
+    put_name(j, name);
+    fputs(value ? "true" : "false", j->to);
+}
+
 void json_text(struct json *j, const char *name, const char *value)
 {
     put_name(j, name);
     put_string(j->to, value);
+}
+
+static void open_inner(struct json *j, char bracket)
+{
+    putc(bracket, j->to);
+    j->more = false;
+}
+
+/* Whatever it was in, it is not the first there. */
+static void close_inner(struct json *j, char bracket)
+{
+    putc(bracket, j->to);
+    j->more = true;
+}
+
+void json_list_begin(struct json *j, const char *name)
+{
+    put_name(j, name);
+    open_inner(j, '[');
+}
+
+void json_item_begin(struct json *j)
+{
+    put_next(j);
+    open_inner(j, '{');
+}
+
+void json_item_end(struct json *j)
+{
+    close_inner(j, '}');
+}
+
+void json_list_end(struct json *j)
+{
+    close_inner(j, ']');
 }
 
 void json_end(struct json *j)

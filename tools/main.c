@@ -18,8 +18,10 @@ static const struct command {
     int (*main)(int argc, char **argv);
     const char *summary;
 } commands[] = {
-    { "cat", cat_main, "write what files deliver, one behind the other" },
+    { "cat", cat_main, "write what files hold, decoded, one behind the other" },
     { "stat", stat_main, "read a file through: rates, waits, which side was the bottleneck" },
+    { "spill", spill_main, "the records of a spill of Apache Spark, checked" },
+    { "frames", frames_main, "the shuffle blocks of DataFusion Comet, checked" },
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };

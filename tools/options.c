@@ -3,8 +3,11 @@
 #include "options.h"
 
 #include "report.h"
+#include "size.h"
 
+#include <ctype.h>
 #include <stddef.h>
+#include <string.h>
 
 int options_next(int argc, char **argv, const char *letters, const struct option *names)
 {
@@ -21,4 +24,36 @@ int options_next(int argc, char **argv, const char *letters, const struct option
     else if (code == '?')
         report_usage(argv[0], "there is no option %s", argv[optind - 1]);
     return code == ':' ? '?' : code;
+}
+
+static bool parse(const char *text, struct bounds within, uint64_t *value)
+{
+    uint64_t n;
+
+    if (!size_parse(text, strlen(text), &n) || n < within.least || n > within.most)
+        return false;
+    *value = n;
+    return true;
+}
+
+bool options_size(const char *command, const char *name, const char *text, struct bounds within,
+                  uint64_t *value)
+{
+    if (parse(text, within, value))
+        return true;
+    report_usage(command, "%s takes a size from %s to %s, as 256K, not '%s'", name,
+                 within.least_text, within.most_text, text);
+    return false;
+}
+
+bool options_number(const char *command, const char *name, const char *text, struct bounds within,
+                    uint64_t *value)
+{
+    size_t len = strlen(text);
+
+    if (len > 0 && isdigit((unsigned char)text[len - 1]) && parse(text, within, value))
+        return true;
+    report_usage(command, "%s takes a number from %s to %s, not '%s'", name, within.least_text,
+                 within.most_text, text);
+    return false;
 }

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* Above 2 GiB, write(2) comes back short. */
@@ -61,6 +63,36 @@ bool output_write(struct output *out, const void *data, size_t len)
         }
     }
     return true;
+}
+
+bool output_flush(struct output *out)
+{
+    size_t len = out->held;
+
+    out->held = 0;
+    return output_write(out, out->room, len);
+}
+
+bool output_put(struct output *out, const void *data, size_t len)
+{
+    if (len > sizeof out->room - out->held && !output_flush(out))
+        return false;
+    if (len > sizeof out->room)
+        return output_write(out, data, len);
+    memcpy(out->room + out->held, data, len);
+    out->held += len;
+    return true;
+}
+
+bool output_printed(void)
+{
+    int why = errno; /* of the latest write, if that failed */
+
+    if (!ferror(stdout))
+        return true;
+    if (why == EPIPE)
+        end_broken_pipe();
+    return false;
 }
 
 bool output_close(struct output *out)

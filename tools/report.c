@@ -54,6 +54,21 @@ void report_errno(const char *name, enum ahead_status status, uint64_t bytes, co
     report_error(name, &err);
 }
 
+void report_note(const char *name, const char *format, ...)
+{
+    va_list args;
+
+    flockfile(stderr);
+    fputs("ahead: ", stderr);
+    put_printable(name);
+    fputs(": ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    putc('\n', stderr);
+    funlockfile(stderr);
+}
+
 int report_usage(const char *command, const char *format, ...)
 {
     char text[512];

@@ -14,6 +14,9 @@ void report_error(const char *name, const struct ahead_error *err);
  * `what`. */
 void report_errno(const char *name, enum ahead_status status, uint64_t bytes, const char *what);
 
+/* `ahead: NAME: ...`, which is no failure. */
+void report_note(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* `ahead: COMMAND: ...; see ahead COMMAND --help`, without the command if it
  * is NULL.  Returns EXIT_USAGE. */
 int report_usage(const char *command, const char *format, ...)

@@ -20,7 +20,12 @@ static const char help[] =
     "numbers of 8 bytes, so it is a light one: it touches each byte once.\n"
     "\n"
     "  --json             as one JSON object, with the unit in each name\n"
-    "  --range START:LEN  only these bytes; START: is to the end\n"
+    "  --format FORMAT    auto (the default), plain, lz4-frame or lz4-block\n"
+    "  --compat           accept the ends that Apache Spark accepts, too\n"
+    "  --dict FILE        a dictionary for LZ4 frames; --dict-id N: its ID\n"
+    "  --max-block SIZE   of an LZ4 block, decoded; a larger one fails\n"
+    "  --range START:LEN  only these bytes, encoded; START: is to the end\n"
+    "  --index FILE       of a shuffle file: only the bytes of its --partition N\n"
     "  --buffer SIZE      of one of the two buffers; by default it is chosen\n"
     "  --sync             no second thread: do not read ahead\n"
     "  --progress         on standard error, also if that is no terminal\n"
@@ -80,9 +85,12 @@ static void add_up(const uint8_t *data, size_t len)
     result = sum;
 }
 
-static enum ahead_status read_through(struct ahead_stream *s, struct progress *p, struct reading *r)
+/* `began_ns`: the first bytes may have been waited for before, to tell what
+ * they are. */
+static enum ahead_status
+read_through(struct ahead_stream *s, uint64_t began_ns, struct progress *p, struct reading *r)
 {
-    uint64_t began = now_ns(), now;
+    uint64_t now;
     enum ahead_status st;
     const uint8_t *data;
     size_t len;
@@ -95,7 +103,7 @@ static enum ahead_status read_through(struct ahead_stream *s, struct progress *p
         progress_at(p, PROGRESS_INPUT, ahead_tell(s));
         r->work_ns += now_ns() - now;
     }
-    r->elapsed_ns = now_ns() - began;
+    r->elapsed_ns = now_ns() - began_ns;
     ahead_get_stats(s, &r->stats);
     return st;
 }
@@ -198,12 +206,13 @@ int stat_main(int argc, char **argv)
 
     if (code >= 0)
         return code;
-    if (!input_check(&o.input, argv[0], argv + optind, 1))
-        return EXIT_USAGE;
+    code = input_prepare(&o.input, argv[0], argv + optind, 1);
+    if (code != EXIT_WELL)
+        return code;
     if (!input_open(&in, argv[optind], &o.input))
         return EXIT_FAILED;
     progress_begin(&p, progress_choose(o.progress, -1), NULL, in.size);
-    st = read_through(in.stream, &p, &r);
+    st = read_through(in.stream, in.began_ns, &p, &r);
     progress_end(&p);
     if (o.json)
         print_json(in.name, &r, st);

@@ -13,5 +13,7 @@ enum exit_code {
  * argv[0] is its name.  What it has left in stdout is flushed by main(). */
 int cat_main(int argc, char **argv);
 int stat_main(int argc, char **argv);
+int spill_main(int argc, char **argv);
+int frames_main(int argc, char **argv);
 
 #endif

@@ -9,6 +9,10 @@ set -eu
 megabytes 3 big
 cp big copy
 printf 'one\n' > one
+printf '\0\0\0\2\0\0\0\3\1\2\3\4\5\6\7\10abc\0\0\0\0\377\377\377\377\377\377\377\377' > two
+for i in 1 2 3; do
+    printf '\17\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0NONEabc'
+done > three
 ln big hard_link
 ln -s big symbolic_link
 
@@ -43,6 +47,13 @@ is "standard output, appended to: standard error" "$(cat err)" \
 code=0
 "$program" cat < one >> one 2> err || code=$?
 is "standard input and output: exit code" $code 2
+for command in spill frames; do
+    printf 'one\n' > one
+    code=0
+    "$program" $command --raw one >> one 2> err || code=$?
+    is "$command, appended to what it reads: exit code" $code 2
+    is "$command, appended to what it reads" "$(cat one)" one
+done
 expect "an input that only the output makes" 1 "" \
     "ahead: born: INVALID, after 0 bytes: this is the output as well" -- cat -o born one born one
 cat one one > both
@@ -54,7 +65,9 @@ expect "a device may be both" 0 "" "" -- cat -o /dev/null /dev/null
 expect "a full device" 1 "" \
     "ahead: /dev/full: IO, after 0 bytes: write: No space left on device" -- \
     cat -o /dev/full big one
-for command in "cat big" "cat --help" "stat big" "stat --json big" --help --version; do
+for command in "spill two" "spill --json two" "spill --dump two" "spill --raw two" "spill --help" \
+    "frames three" "frames --json three" "frames --raw three" "frames --decode three" \
+    "frames --help" "cat big" "cat --help" "stat big" "stat --json big" --help --version; do
     code=0
     "$program" $command > /dev/full 2> err || code=$?
     is "$command, full: exit code" $code 1
@@ -117,14 +130,21 @@ same "a broken pipe is quiet" err /dev/null
 is "a broken pipe, and SIGPIPE ignored: exit code" "$(cat code)" 141
 same "a broken pipe, and SIGPIPE ignored, is quiet" err /dev/null
 mkfifo fifo
-(
-    trap '' PIPE
-    exec 3<> fifo 4> fifo 3<&- # nobody reads it now
-    code=0
-    "$program" stat one >&4 2> err || code=$?
-    echo $code > code
-)
-is "a broken pipe of figures: exit code" "$(cat code)" 141
-same "a broken pipe of figures is quiet" err /dev/null
+for command in "stat one" "spill two" "spill --dump two" "spill --raw two" "frames --json many" \
+    "frames many" "frames --raw many"; do
+    if [ ! -e many ]; then
+        for i in 1 2 3 4 5 6 7 8 9 10; do cat three three three three; done > few
+        cat few few few few few few few few few few > many
+    fi
+    (
+        trap '' PIPE
+        exec 3<> fifo 4> fifo 3<&- # nobody reads it now
+        code=0
+        "$program" $command >&4 2> err || code=$?
+        echo $code > code
+    )
+    is "a broken pipe of $command: exit code" "$(cat code)" 141
+    same "a broken pipe of $command is quiet" err /dev/null
+done
 
 finish

@@ -171,12 +171,41 @@ Test(tool, members_are_kept_apart)
     json_begin(&j, to);
     json_number(&j, "least", 0);
     json_number(&j, "most", UINT64_MAX);
+    json_integer(&j, "below", INT64_MIN);
+    json_bool(&j, "yes", true);
+    json_bool(&j, "no", false);
     json_text(&j, "text", "x");
     json_end(&j);
     json_begin(&j, to);
     json_end(&j);
     fclose(to);
-    expect_str(made, "{\"least\":0,\"most\":18446744073709551615,\"text\":\"x\"}\n{}\n");
+    expect_str(made, "{\"least\":0,\"most\":18446744073709551615,\"below\":"
+                     "-9223372036854775808,\"yes\":true,\"no\":false,\"text\":\"x\"}\n{}\n");
+    free(made);
+}
+
+Test(tool, a_list_has_objects_and_something_behind_it)
+{
+    char *made = NULL;
+    size_t len;
+    struct json j;
+    FILE *to = open_memstream(&made, &len);
+
+    json_begin(&j, to);
+    json_list_begin(&j, "none");
+    json_list_end(&j);
+    json_list_begin(&j, "two");
+    json_item_begin(&j);
+    json_number(&j, "a", 1);
+    json_number(&j, "b", 2);
+    json_item_end(&j);
+    json_item_begin(&j);
+    json_item_end(&j);
+    json_list_end(&j);
+    json_number(&j, "c", 3);
+    json_end(&j);
+    fclose(to);
+    expect_str(made, "{\"none\":[],\"two\":[{\"a\":1,\"b\":2},{}],\"c\":3}\n");
     free(made);
 }
 

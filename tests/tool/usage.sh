@@ -39,7 +39,60 @@ for command in cat stat; do
         $command --range 0:1 fifo
     wrong $command "--range needs a file that can be sought, and '-' is none" -- \
         $command --range 0:1 - < /dev/null
+    for format in "" lz4 LZ4-FRAME gzip; do
+        wrong $command "--format takes auto, plain, lz4-frame or lz4-block, not '$format'" -- \
+            $command --format "$format" one
+    done
+    for size in "" 0 x 1025M; do
+        wrong $command "--max-block takes a size from 1 to 1G, as 256K, not '$size'" -- \
+            $command --max-block "$size" one
+    done
+    for id in "" 0 x 1K -1 4294967296; do
+        wrong $command "--dict-id takes a number from 1 to 4294967295, not '$id'" -- \
+            $command --dict one --dict-id "$id" one
+    done
+    wrong $command "--dict-id needs --dict" -- $command --dict-id 1 one
 done
+for command in cat stat frames; do
+    for number in "" x 1K -1 2147483648; do
+        wrong $command "--partition takes a number from 0 to 2147483647, not '$number'" -- \
+            $command --index one --partition "$number" one
+    done
+    wrong $command "--index needs --partition" -- $command --index one one
+    wrong $command "--partition needs --index" -- $command --partition 0 one
+    wrong $command "--range and --index exclude each other" -- \
+        $command --index one --partition 0 --range 0:1 one
+    wrong $command "--index needs a file that can be sought, and 'fifo' is none" -- \
+        $command --index one --partition 0 fifo
+done
+wrong cat "--index is that of one FILE" -- cat --index one --partition 0 one one
+for command in spill frames; do
+    wrong $command "there is no option --buffer" -- $command --buffer 1K one
+    wrong $command "there is no option -o" -- $command -o out one
+    wrong $command "it takes one FILE, - for standard input" -- $command
+    wrong $command "it takes one FILE, - for standard input" -- $command one one
+done
+for format in "" lz4-frame comet; do
+    wrong spill "--format takes auto, plain or lz4-block, not '$format'" -- \
+        spill --format "$format" one
+done
+for size in "" 0 2G; do
+    wrong spill "--max-record takes a size from 1 to 2147483647, as 256K, not '$size'" -- \
+        spill --max-record "$size" one
+done
+for views in "--json --raw" "--raw --dump" "--dump --json"; do
+    wrong spill "--json, --dump and --raw exclude each other" -- spill $views one
+done
+for size in "" 3 2G; do
+    wrong frames "--max-frame takes a size from 4 to 2147483647, as 256K, not '$size'" -- \
+        frames --max-frame "$size" one
+done
+for number in "" x 1K -1 2147483648; do
+    wrong frames "--fields takes a number from 0 to 2147483647, not '$number'" -- \
+        frames --fields "$number" one
+done
+wrong frames "--json excludes --raw and --decode" -- frames --json --raw one
+wrong frames "--json excludes --raw and --decode" -- frames --decode --json one
 wrong cat "-o needs a value" -- cat one -o
 wrong cat "there is no option --json" -- cat --json one
 wrong stat "there is no option -o" -- stat -o out one
@@ -53,7 +106,7 @@ is "nothing was written" "$(ls new 2> /dev/null)" ""
 cp one ./--frob
 expect "behind --" 0 one "" -- cat -- --frob
 
-for command in "" cat stat; do
+for command in "" cat stat spill frames; do
     run $command --help
     is "ahead $command --help: exit code" $code 0
     same "ahead $command --help: standard error" err /dev/null
@@ -61,7 +114,7 @@ for command in "" cat stat; do
         "$(awk 'length > 80 { wide++ } END { print (NR > 0 && NR <= 24 && !wide) }' out)" 1
     matches "ahead $command --help says how" out "^usage: ahead ${command:-COMMAND} "
 done
-for command in cat stat; do
+for command in cat stat spill frames; do
     matches_help=$("$program" --help | grep -c "^  $command ") || true
     is "ahead --help lists $command" "$matches_help" 1
 done
