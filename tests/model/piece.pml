@@ -309,7 +309,10 @@ inline end_claim()                         /* ahead_swap_end_claim, and its kin 
     if
     :: what == piece && (PEND || stop) ->
         witness(PEND && !cancelled, dropped_unmade);
-        token = 0; what = no_ending; bound = 0
+        what = to_drop; bound = 0; key = moves;
+#ifdef BROKEN_drop_without_token
+        token = 0
+#endif
     :: what == piece && !PEND && !stop && asked != filling ->
         witness(true, half_closed_under_claim);
         asked = filling; token_half = filling; what = moved /* comes again, with memory for it */
@@ -338,6 +341,17 @@ inline end_claim()                         /* ahead_swap_end_claim, and its kin 
 #endif
     :: else -> wake_locked()
     fi
+}
+
+/* source.drop, then ahead_swap_abandon_claim: a seek comes only after it. */
+inline drop_unmade()
+{
+    assert(!src_closed && key == moves);
+#ifndef BROKEN_drop_without_token
+    token = 0;
+#endif
+    key = 0; off = 0; asked = 0; what = no_ending;
+    wake_locked()
 }
 
 inline end_make()                                      /* ahead_swap_end_make */
@@ -460,6 +474,7 @@ inline one_piece()                                     /* ahead_fill_piece, in f
         fi;
         if
         :: what == piece -> atomic { make(); end_make() }
+        :: what == to_drop -> atomic { drop_unmade() }
         :: else -> off = 0; asked = 0; what = no_ending
         fi;
         do

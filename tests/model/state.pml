@@ -42,7 +42,7 @@
 #endif
 
 mtype = { no_ending, at_end, claim_failed, make_failed, settle_failed, by_cancel };
-mtype = { piece, moved, read_instead, no_room, interrupted };   /* what a claim said, besides */
+mtype = { piece, moved, to_drop, read_instead, no_room, interrupted }; /* of a claim, besides */
 mtype = { no_wish, bytes, quiet, whole, left };                 /* enum ahead_wish */
 mtype = { fill_none, fill_queued, fill_running, fill_left, fill_never }; /* enum ahead_fill_state */
 
@@ -104,6 +104,7 @@ byte writers[2];     /* who may still write into the half */
 bit intr;            /* source.interrupt was called: a latch */
 bit stuck;           /* somebody is blocked in the source for good */
 byte base;           /* claims before the last seek */
+byte moves;          /* how often a seek has moved the source */
 mtype true_end = no_ending;
 byte true_claim = 255; /* the ending that the reader must get, and the claim it comes from */
 bit src_closed, freed, returned; /* the source is closed, the stream freed, close is back */
@@ -184,11 +185,7 @@ bit busy;            /* the pool never gets to this stream */
 #define SETTLE (!settling && NEXT_MADE)
 
 /* being_read_locked: a read() writes into the reader's half */
-#ifdef BROKEN_swap_during_read
-#define BEING_READ false
-#else
 #define BEING_READ (token && reading && token_half == active_half)
-#endif
 
 /* The reader's half may change hands: nobody writes into it any more. */
 #if defined(BROKEN_swap_beside_makes)
@@ -198,7 +195,7 @@ bit busy;            /* the pool never gets to this stream */
 #else
 #define UNDER_WAY (makes[active_half] > 0 || settling)
 #endif
-#define WHOLE_HALF (!UNDER_WAY && !BEING_READ && \
+#define WHOLE_HALF (!UNDER_WAY && \
                     (pending[active_half] == 0 || (PEND && published == pend_published)))
 
 #ifdef BROKEN_close_ignores_hook

@@ -166,8 +166,7 @@ inline start()                                         /* ahead_fill_start */
 /* Test, wish and sleep are one section; the test is the guard of the caller. */
 inline fall_asleep(w)                                  /* reader_sleep_locked */
 {
-    witness(w == whole && hold, swap_waits_for_a_read);
-    witness(w == whole && !hold, swap_waits_for_makes);
+    witness(w == whole, swap_waits_for_makes);
     witness(w == quiet && settling, seek_waits_for_settler);
     witness(w == quiet && makes[0] + makes[1] > 0, seek_waits_for_make);
     witness(w == left && fill_state != fill_running, close_waits_for_hook);
@@ -243,7 +242,8 @@ inline end_seek_moved()                                /* ahead_swap_end_seek_mo
     empty_half_locked(1); forget_bytes(1);
     filling = active_half; cold_half = active_half;
     taken = 0; cur = 0;
-    position = 16 * seeks; taken_offset = position;
+    moves++;
+    position = 16 * moves; taken_offset = position;
     serial = 0;
 #ifdef EAGER
     warm = (fill_state == fill_running);
@@ -374,8 +374,12 @@ swap:                                                  /* ahead_swap_replace */
     atomic {
         swaps++; late = 0;
         if
-        :: BEING_READ -> hold = 1
+#ifndef BROKEN_swap_during_read
+        :: BEING_READ -> witness(true, swap_refused_beside_a_read); goto next
         :: !BEING_READ && !closed[active_half] -> close_filling_locked()
+#else
+        :: !closed[active_half] -> close_filling_locked()
+#endif
         :: else
         fi
     };
@@ -383,19 +387,15 @@ swap_again:
     if
     :: atomic { WHOLE_HALF ->
             witness(pending[active_half] > 0, swap_at_an_ending);
-            if
-            :: !closed[active_half] -> close_filling_locked()
-            :: else
-            fi;
             take();
             use_window();
             forget_bytes(active_half);
             leave_half_locked();
-            late = 0; hold = 0;
+            late = 0;
             wake_locked();
             goto next
         }
-    :: atomic { !WHOLE_HALF && late -> late = 0; hold = 0; wake_locked(); goto next }
+    :: atomic { !WHOLE_HALF && late -> late = 0; wake_locked(); goto next }
     :: atomic { !WHOLE_HALF && !late -> fall_asleep(whole) };
         wake_up();
         goto swap_again
