@@ -51,6 +51,7 @@ static enum ahead_status came_short(struct ahead_parser *p, enum ahead_status st
     p->found = found;
     if (st != AHEAD_TRUNCATED)
         return st;
+    p->stream->next = p->stream->end;
     return ahead_peek(p->stream, 1, &rest, &len);
 }
 
@@ -172,6 +173,6 @@ enum ahead_status ahead_parser_pass(struct ahead_parser *p, enum ahead_status st
         below = unsaid(st);
     ahead_parser_fail(p, st, below.source_offset, "%s: %s", where, below.text);
     p->error.os_errno = below.os_errno;
-    p->ended = true;
+    p->ended = st != AHEAD_TIMEDOUT && st != AHEAD_INVALID;
     return st;
 }
