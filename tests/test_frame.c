@@ -864,6 +864,17 @@ Test(frame, what_check_says_is_the_ending)
     }
 }
 
+/* A format may have an end mark, and bytes behind it. */
+Test(frame, check_may_see_the_end)
+{
+    struct seen seen = { .refuse_at = 4, .status = AHEAD_EOF, .text = "the end mark" };
+    struct ahead_frame_format fmt = checked(&seen, 4, 0);
+    struct ahead_frame_reader *r = reader_over(over_memory(one_checked, 8, 3), &fmt);
+
+    expect_ended(r, AHEAD_EOF, 0);
+    expect_status(ahead_frame_reader_close(r), AHEAD_OK);
+}
+
 /* TIMEDOUT and INVALID ask for another call, which would never end. */
 Test(frame, what_check_says_may_be_no_ending)
 {

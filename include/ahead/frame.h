@@ -56,10 +56,10 @@ struct ahead_frame_format {
     /* Judge a header: called with have == first_bytes, before max_length is
      * looked at; and, if that is less, with have == header_bytes, after it.
      * (Once more for the same frame if AHEAD_TIMEDOUT came in between.)  Any
-     * status but AHEAD_OK is the ending (AHEAD_TIMEDOUT and AHEAD_INVALID
-     * are none, and become AHEAD_IO), with err->text, if there is one, in the
-     * words of ahead_frame_error().  On the reading thread.  NULL: all is
-     * well. */
+     * status but AHEAD_OK is the ending, also AHEAD_EOF: an end mark; but
+     * AHEAD_TIMEDOUT and AHEAD_INVALID are none, and become AHEAD_IO.
+     * err->text, if there is one, goes into that of ahead_frame_error().  On
+     * the reading thread.  NULL: all is well. */
     enum ahead_status (*check)(const uint8_t *header, size_t have, void *ctx,
                                struct ahead_error *err);
     void *check_ctx; /* borrowed until the reader is closed */
