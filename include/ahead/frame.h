@@ -56,10 +56,10 @@ struct ahead_frame_format {
     /* Judge a header: called with have == first_bytes, before max_length is
      * looked at; and, if that is less, with have == header_bytes, after it.
      * (Once more for the same frame if AHEAD_TIMEDOUT came in between.)  Any
-     * status but AHEAD_OK is the ending (AHEAD_TIMEDOUT and AHEAD_INVALID
-     * are none, and become AHEAD_IO), with err->text, if there is one, in the
-     * words of ahead_frame_error().  On the reading thread.  NULL: all is
-     * well. */
+     * status but AHEAD_OK is the ending, also AHEAD_EOF: an end mark; but
+     * AHEAD_TIMEDOUT and AHEAD_INVALID are none, and become AHEAD_IO.
+     * err->text, if there is one, goes into that of ahead_frame_error().  On
+     * the reading thread.  NULL: all is well. */
     enum ahead_status (*check)(const uint8_t *header, size_t have, void *ctx,
                                struct ahead_error *err);
     void *check_ctx; /* borrowed until the reader is closed */
@@ -128,6 +128,20 @@ AHEAD_API enum ahead_status ahead_frame_reader_close(struct ahead_frame_reader *
  * if the frames themselves are at fault, else that of the layer below.  Valid
  * until the next call; never NULL (for a NULL reader: AHEAD_INVALID). */
 AHEAD_API const struct ahead_error *ahead_frame_error(const struct ahead_frame_reader *r);
+
+/* Decode the body of a Comet frame into *out, which is NULL or from malloc():
+ * it is grown by realloc(), and stays the caller's to free() in every outcome.
+ * *len says how many bytes were decoded; 0 on failure.
+ *
+ * Neither waits nor needs the reader.  AHEAD_OK; AHEAD_LIMIT: more than
+ * max_bytes, which is the most that *out is grown to (0: no limit);
+ * AHEAD_CORRUPT: the body is damaged, or ends in the wrong place;
+ * AHEAD_UNSUPPORTED: ZSTD and SNAP; AHEAD_NOMEM; AHEAD_INVALID: an argument
+ * is NULL (`err` may be), or a tag that is none.  *err says what; its
+ * source_offset is f->offset. */
+AHEAD_API AHEAD_NODISCARD enum ahead_status
+ahead_frame_comet_decode(const struct ahead_frame *f, size_t max_bytes, uint8_t **out, size_t *len,
+                         struct ahead_error *err);
 
 #ifdef __cplusplus
 }

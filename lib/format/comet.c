@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* comet.c - shuffle blocks of DataFusion Comet: how their frames look. */
+/* comet.c - shuffle blocks of DataFusion Comet: their headers, and their bodies. */
 #include <ahead/frame.h>
 
 #include "error.h"
 
+#include <ahead/lz4.h>
 #include <ahead/read.h>
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -15,10 +17,16 @@ enum {
     COUNTS_FROM = 8,
     FIELDS_AT = 8,
     TAG_AT = 16,
-    MIN_LENGTH = 12
+    MIN_LENGTH = 12,
+    /* The first piece of memory for a decoded body, unless it is in sight that
+     * it takes more: what a frame of a few kilobytes decodes to. */
+    BODY_BYTES = 64 * 1024,
+    RATIO = 2 /* of a decoded body to a stored one, as a first guess */
 };
 
 #define MAX_LENGTH ((uint64_t)INT32_MAX + COUNTS_FROM)
+
+/* ---- headers ---- */
 
 enum codec { CODEC_NONE, CODEC_LZ4, CODEC_ZSTD, CODEC_SNAPPY, CODECS };
 
@@ -79,3 +87,154 @@ const struct ahead_frame_format ahead_frame_comet = {
     .min_length = MIN_LENGTH,
     .check = check,
 };
+
+/* ---- bodies ---- */
+
+/* Memory that is the caller's, and how much of it is used. */
+struct output {
+    uint8_t **bytes;
+    size_t cap, len, max;
+};
+
+static bool resize(struct output *o, size_t cap)
+{
+    /* Never to 0: what that does differs between systems. */
+    uint8_t *bytes = realloc(*o->bytes, cap ? cap : 1);
+
+    if (!bytes)
+        return false;
+    *o->bytes = bytes;
+    o->cap = cap;
+    return true;
+}
+
+/* The first memory, for a body of so many stored bytes. */
+static bool begin_output(struct output *o, size_t stored)
+{
+    size_t cap = stored > SIZE_MAX / RATIO ? SIZE_MAX : stored * RATIO;
+
+    if (cap < BODY_BYTES)
+        cap = BODY_BYTES;
+    return resize(o, cap < o->max ? cap : o->max);
+}
+
+static bool grow(struct output *o)
+{
+    return resize(o, o->cap > o->max / 2 ? o->max : 2 * o->cap);
+}
+
+static enum ahead_status no_memory(struct ahead_error *err)
+{
+    return ahead_error_set(err, AHEAD_NOMEM, AHEAD_NO_OFFSET, "no memory for a decoded body");
+}
+
+static enum ahead_status over_limit(struct ahead_error *err, size_t max)
+{
+    return ahead_error_set(err, AHEAD_LIMIT, AHEAD_NO_OFFSET,
+                           "the body decodes to more than the limit of %zu bytes", max);
+}
+
+static enum ahead_status
+copy_body(const struct ahead_frame *f, struct output *o, struct ahead_error *err)
+{
+    if (f->body_len > o->max)
+        return over_limit(err, o->max);
+    if (!resize(o, f->body_len))
+        return no_memory(err);
+    memcpy(*o->bytes, f->body, f->body_len);
+    o->len = f->body_len;
+    return AHEAD_OK;
+}
+
+/* The frame is whole, so that no fault in its body is mended by more bytes or
+ * by a dictionary: all but want of memory is damage. */
+static enum ahead_status body_failed(struct ahead_error *err)
+{
+    struct ahead_error below = *err;
+
+    if (below.status == AHEAD_NOMEM)
+        return AHEAD_NOMEM;
+    return ahead_error_set(err, AHEAD_CORRUPT, AHEAD_NO_OFFSET, "in the body, byte %" PRIu64 ": %s",
+                           below.source_offset, below.text);
+}
+
+/* Reads a decoder of the body to its end.  When all that is allowed is full, a
+ * last byte tells whether the body is of that size, is damaged or goes on. */
+static enum ahead_status
+read_body(struct ahead_source src, struct output *o, struct ahead_error *err)
+{
+    for (;;) {
+        bool full = o->len == o->max;
+        uint8_t beyond;
+        ssize_t n;
+
+        if (!full && o->len == o->cap && !grow(o))
+            return no_memory(err);
+        n = src.ops->read(src.ctx, full ? &beyond : *o->bytes + o->len, full ? 1 : o->cap - o->len,
+                          err);
+        if (n < 0)
+            return body_failed(err);
+        if (n == 0)
+            return AHEAD_OK;
+        if (full)
+            return over_limit(err, o->max);
+        o->len += (size_t)n;
+    }
+}
+
+static enum ahead_status
+decode_lz4(const struct ahead_frame *f, struct output *o, struct ahead_error *err)
+{
+    struct ahead_error ignored;
+    struct ahead_source src;
+    enum ahead_status st;
+
+    if (!begin_output(o, f->body_len) || ahead_source_memory(&src, f->body, f->body_len) ||
+        ahead_source_lz4_frame(&src, src, NULL))
+        return no_memory(err);
+    st = read_body(src, o, err);
+    (void)src.ops->close(src.ctx, &ignored);
+    return st;
+}
+
+static enum ahead_status
+decode(const struct ahead_frame *f, struct output *o, struct ahead_error *err)
+{
+    enum codec codec = codec_of(f->header + TAG_AT);
+
+    switch (codec) {
+    case CODEC_NONE: return copy_body(f, o, err);
+    case CODEC_LZ4: return decode_lz4(f, o, err);
+    case CODEC_ZSTD:
+    case CODEC_SNAPPY:
+        return ahead_error_set(err, AHEAD_UNSUPPORTED, AHEAD_NO_OFFSET,
+                               "a %s body cannot be decoded here", tags[codec]);
+    case CODECS: break;
+    }
+    return ahead_error_set(err, AHEAD_INVALID, AHEAD_NO_OFFSET, "this is no frame of Comet's");
+}
+
+enum ahead_status ahead_frame_comet_decode(const struct ahead_frame *f, size_t max_bytes,
+                                           uint8_t **out, size_t *len, struct ahead_error *err)
+{
+    struct output o = { .bytes = out, .max = max_bytes ? max_bytes : SIZE_MAX };
+    struct ahead_error unwanted;
+    enum ahead_status st;
+
+    if (!err)
+        err = &unwanted;
+    *err = (struct ahead_error){ .source_offset = AHEAD_NO_OFFSET };
+    if (len)
+        *len = 0;
+    if (!f || !f->header || (!f->body && f->body_len) || !out || !len)
+        return ahead_error_set(err, AHEAD_INVALID, AHEAD_NO_OFFSET,
+                               "there is no frame, or no room");
+    st = decode(f, &o, err);
+    if (st) {
+        err->offset = err->source_offset = f->offset;
+        return st;
+    }
+    *err = (struct ahead_error){ .source_offset = AHEAD_NO_OFFSET }; /* a decoder may say EOF */
+    *len = o.len;
+    return AHEAD_OK;
+}

@@ -137,8 +137,7 @@ static enum ahead_status check(struct ahead_frame_reader *r, const uint8_t *head
         return AHEAD_OK;
     err.status = st;
     ahead_error_make_ending(&err, "check");
-    return ahead_parser_fail(&r->p, err.status, r->p.offset, "%s: %s", place_of(r).text,
-                             err.text[0] ? err.text : "its header was refused");
+    return ahead_parser_fail(&r->p, err.status, r->p.offset, "%s: %s", place_of(r).text, err.text);
 }
 
 /* Judge what can be known from first_bytes, in the order of the rules: what the

@@ -14,6 +14,7 @@
 enum { FD_MAX = 4096 }; /* descriptors above are passed on uncounted */
 
 atomic_int live;
+atomic_size_t largest;
 static atomic_int live_by_kind[FAILING_KINDS];
 static atomic_bool always[FAILING_KINDS];
 static atomic_bool ours[FD_MAX]; /* whether a wrapped call gave this descriptor */
@@ -90,6 +91,16 @@ static void *no_memory(void)
     return NULL;
 }
 
+/* Whether an allocation of so many bytes is to fail. */
+static bool fails_memory(size_t size)
+{
+    size_t old = atomic_load(&largest);
+
+    while (old < size && !atomic_compare_exchange_weak(&largest, &old, size))
+        ;
+    return fails(FAILING_MEMORY);
+}
+
 static void *memory(void *p)
 {
     if (p)
@@ -99,12 +110,12 @@ static void *memory(void *p)
 
 void *__wrap_malloc(size_t size)
 {
-    return fails(FAILING_MEMORY) ? no_memory() : memory(__real_malloc(size));
+    return fails_memory(size) ? no_memory() : memory(__real_malloc(size));
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
-    return fails(FAILING_MEMORY) ? no_memory() : memory(__real_calloc(n, size));
+    return fails_memory(n * size) ? no_memory() : memory(__real_calloc(n, size));
 }
 
 void *__wrap_realloc(void *p, size_t size)
@@ -113,29 +124,29 @@ void *__wrap_realloc(void *p, size_t size)
         return __wrap_malloc(size);
     if (size == 0)
         abort(); /* what that does differs between systems: ours never does it */
-    return fails(FAILING_MEMORY) ? no_memory() : __real_realloc(p, size);
+    return fails_memory(size) ? no_memory() : __real_realloc(p, size);
 }
 
 int __wrap_posix_memalign(void **out, size_t align, size_t size)
 {
-    return fails(FAILING_MEMORY)
+    return fails_memory(size)
                ? ENOMEM
                : acquired(FAILING_MEMORY, __real_posix_memalign(out, align, size));
 }
 
 void *__wrap_aligned_alloc(size_t align, size_t size)
 {
-    return fails(FAILING_MEMORY) ? no_memory() : memory(__real_aligned_alloc(align, size));
+    return fails_memory(size) ? no_memory() : memory(__real_aligned_alloc(align, size));
 }
 
 char *__wrap_strdup(const char *s)
 {
-    return fails(FAILING_MEMORY) ? no_memory() : memory(__real_strdup(s));
+    return fails_memory(strlen(s) + 1) ? no_memory() : memory(__real_strdup(s));
 }
 
 char *__wrap_strndup(const char *s, size_t len)
 {
-    return fails(FAILING_MEMORY) ? no_memory() : memory(__real_strndup(s, len));
+    return fails_memory(strnlen(s, len) + 1) ? no_memory() : memory(__real_strndup(s, len));
 }
 
 void __wrap_free(void *p)

@@ -47,4 +47,7 @@ void fail_always(enum failing_kind kind, bool fails);
 extern atomic_int live;
 int live_of(enum failing_kind kind);
 
+/* The bytes of the largest allocation that was asked for; a test may zero it. */
+extern atomic_size_t largest;
+
 #endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* replay.c - a fuzz target over files that are at hand, without a fuzzer: each small one in 32 ways.
+ *
+ * usage: fuzz_x_replay FOLDER SUFFIX
+ *
+ * A target aborts on what must not be.  The last line is "N passed, 0 failed". */
+#include "fuzz/fuzz.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_BYTES = 8 * 1024, WAYS = 32 };
+
+/* In memory of exactly its size, so that a sanitizer sees what is read behind it. */
+static void replay(const uint8_t *bytes, size_t len, unsigned how)
+{
+    uint8_t *input = malloc(len + 1);
+
+    MUST(input);
+    memcpy(input, bytes, len);
+    input[len] = (uint8_t)how;
+    LLVMFuzzerTestOneInput(input, len + 1);
+    free(input);
+}
+
+/* Whether the file is small enough. */
+static int replay_file(const char *path)
+{
+    static uint8_t bytes[MOST_BYTES + 1];
+    FILE *in = fopen(path, "rb");
+    size_t len;
+
+    MUST(in);
+    len = fread(bytes, 1, sizeof bytes, in);
+    fclose(in);
+    if (len > MOST_BYTES)
+        return 0;
+    for (unsigned how = 0; how < WAYS; how++)
+        replay(bytes, len, how);
+    return 1;
+}
+
+static int ends_with(const char *name, const char *suffix)
+{
+    size_t len = strlen(name), n = strlen(suffix);
+
+    return len > n && !strcmp(name + len - n, suffix);
+}
+
+int main(int argc, char **argv)
+{
+    DIR *folder = argc == 3 ? opendir(argv[1]) : NULL;
+    struct dirent *entry;
+    char path[4096];
+    int passed = 0;
+
+    if (!folder) {
+        fprintf(stderr, "usage: %s FOLDER SUFFIX\n", argv[0]);
+        return 2;
+    }
+    while ((entry = readdir(folder))) {
+        if (!ends_with(entry->d_name, argv[2]))
+            continue;
+        snprintf(path, sizeof path, "%s/%s", argv[1], entry->d_name);
+        passed += replay_file(path);
+    }
+    closedir(folder);
+    printf("%d passed, %d failed\n", passed, passed == 0);
+    return passed == 0;
+}
