@@ -51,13 +51,14 @@ enum ahead_status ahead_error_set_errno(struct ahead_error *err, int os_errno,
                                         uint64_t source_offset, const char *what)
 {
     char reason[96];
-    const char *text = reason;
+    const char *text;
 
     snprintf(reason, sizeof reason, "error %d", os_errno);
 #if defined(__GLIBC__) && defined(_GNU_SOURCE)
     text = strerror_r(os_errno, reason, sizeof reason); /* may be a string of its own */
 #else
     (void)strerror_r(os_errno, reason, sizeof reason);
+    text = reason;
 #endif
     err->status = AHEAD_IO;
     err->os_errno = os_errno;

@@ -102,7 +102,7 @@ static enum ahead_status
 load(struct ahead_index *x, struct ahead_source index, bool wanted, struct ahead_error *err)
 {
     const struct ahead_options opt = { .flags = AHEAD_SYNC };
-    struct ahead_stream *s;
+    struct ahead_stream *s = NULL;
     enum ahead_status st = ahead_open(wanted ? &s : NULL, index, &opt);
 
     if (st)
@@ -134,7 +134,7 @@ enum ahead_status ahead_index_open(struct ahead_index **out, struct ahead_source
     if (out)
         *out = NULL;
     st = load(&x, index, out != NULL, err);
-    if (st)
+    if (st || !out)
         return fail(&x, st, err);
     st = check_size(&x, err);
     if (!st)

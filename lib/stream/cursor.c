@@ -65,27 +65,26 @@ void ahead_core_reset_window(struct ahead_core *c, uint64_t offset)
 static bool reserve_gather(struct ahead_core *c, size_t n)
 {
     size_t unread = ahead_core_unread(c);
-    size_t cap = c->gather_cap;
-    bool inside = c->gather && c->hot.next >= c->gather && c->hot.next <= c->gather + cap;
-    uint8_t *to = c->gather;
+    uint8_t *old = c->gather;
+    bool inside = old && c->hot.next >= old && c->hot.next <= old + c->gather_cap;
 
-    if (inside && n <= (size_t)(c->gather + cap - c->hot.end))
+    if (inside && n <= (size_t)(old + c->gather_cap - c->hot.end))
         return true;
-    if (unread + n > cap) {
-        cap = cap * 2 > unread + n ? cap * 2 : unread + n;
+    if (!old || unread + n > c->gather_cap) {
+        size_t cap = c->gather_cap * 2 > unread + n ? c->gather_cap * 2 : unread + n;
+        uint8_t *gather;
+
         if (cap < AHEAD_PAGE)
             cap = AHEAD_PAGE;
-        to = malloc(cap + AHEAD_SLACK);
-        if (!to)
+        gather = malloc(cap + AHEAD_SLACK);
+        if (!gather)
             return false;
-    }
-    if (unread > 0)
-        memmove(to, c->hot.next, unread);
-    if (to != c->gather) {
-        free(c->gather);
-        c->gather = to;
+        c->gather = gather;
         c->gather_cap = cap;
     }
+    memmove(c->gather, c->hot.next, unread);
+    if (c->gather != old)
+        free(old);
     c->hot.next = c->low = c->gather;
     c->hot.end = c->gather + unread;
     c->in_half = false;
