@@ -137,7 +137,7 @@ enum ahead_status ahead_index_open(struct ahead_index **out, struct ahead_source
     if (st || !out)
         return fail(&x, st, err);
     st = check_size(&x, err);
-    if (!st)
+    if (!st && x.bytes) /* always: two offsets are there */
         st = check_offsets(&x, data_bytes, err);
     if (st) {
         err->offset = err->source_offset;
