@@ -511,13 +511,15 @@ Test(encode, failure_of_the_inner_sink_leaves_the_front_of_the_output, .timeout 
 
         for (size_t at = 0; at < good.len; at += 13) {
             struct fake_sink fs = { .fails = true, .fail_at = at, .fail_errno = ENOSPC };
+            /* Less than a block in a call of the encoder, or several. */
+            struct ahead_options wopt = { .buffer_bytes = at % 2 ? 100 : LEN };
             struct ahead_sink sink;
             struct ahead_writer *w;
             struct ahead_error err;
 
             expect_note("%s, fails at %zu", format_name[format], at);
             OK(make(format, &sink, fake_sink(&fs), &opt));
-            OK(ahead_writer_open(&w, sink, &(struct ahead_options){ .buffer_bytes = 100 }));
+            OK(ahead_writer_open(&w, sink, &wopt));
             for (unsigned i = 0; i < LEN; i += 50)
                 if (ahead_write(w, data + i, 50))
                     break;

@@ -592,6 +592,20 @@ Test(push, f211_thread_that_cannot_be_started_is_refused_at_open)
     expect_int(live, 0);
 }
 
+/* A cancel does not hide why. */
+Test(push, first_failure_is_the_one_that_is_told)
+{
+    struct fake_push fp = { .fails = true, .fail_status = AHEAD_CORRUPT };
+    struct ahead_pusher *p = open_push(&fp, NULL);
+    uint64_t pos = 0;
+
+    OK(copy(p, &pos, 10));
+    expect_status(ahead_pusher_drain(p), AHEAD_CORRUPT);
+    ahead_pusher_cancel(p);
+    expect_status(copy(p, &pos, 10), AHEAD_CORRUPT);
+    expect_status(ahead_pusher_close(p), AHEAD_CORRUPT);
+}
+
 /* ---- cancel ---- */
 
 static void *cancel_soon(void *arg)

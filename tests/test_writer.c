@@ -504,6 +504,33 @@ Test(writer, sink_cannot_fail_with_what_is_no_failure)
     }
 }
 
+/* A cancel, or a close that fails too, does not hide why. */
+Test(writer, first_failure_is_the_one_that_is_told)
+{
+    struct fake_sink fs = { .fails = true, .fail_errno = ENOSPC, .close_status = AHEAD_NOMEM };
+    struct ahead_writer *w = fake_open(&fs, NULL);
+    struct ahead_error err;
+    uint64_t pos = 0;
+
+    OK(write_pattern(w, &pos, 10));
+    expect_status(ahead_writer_flush(w), AHEAD_IO);
+    ahead_writer_cancel(w);
+    expect_status(ahead_writer_flush(w), AHEAD_IO);
+    expect_status(ahead_writer_close_error(w, &err), AHEAD_IO);
+    expect_int(err.os_errno, ENOSPC);
+    expect_fake(&fs, 0);
+
+    /* And the other way round. */
+    fs = (struct fake_sink){ .fails = true, .fail_errno = ENOSPC, .close_status = AHEAD_NOMEM };
+    w = fake_open(&fs, NULL);
+    pos = 0;
+    OK(write_pattern(w, &pos, 10));
+    ahead_writer_cancel(w);
+    expect_status(ahead_writer_flush(w), AHEAD_CANCELLED);
+    expect_status(ahead_writer_close(w), AHEAD_CANCELLED);
+    expect_fake(&fs, 0);
+}
+
 /* ---- F197: flush and close ---- */
 
 Test(writer, f197_ok_means_that_the_sink_had_everything, .timeout = 60 * TIME_SCALE)
