@@ -495,6 +495,60 @@ Test(encode, frames_are_read_back_by_the_lz4_tool)
     free(back);
 }
 
+/* By lz4-java, whose format it is: a jar that AHEAD_LZ4_JAVA names, or where
+ * Debian's liblz4-java puts it. */
+Test(encode, blocks_are_read_back_by_lz4_java, .timeout = 120 * TIME_SCALE)
+{
+    static const char program[] =
+        "public class Cat {\n"
+        "    public static void main(String[] args) throws Exception {\n"
+        "        var file = new java.io.FileInputStream(args[0]);\n"
+        "        var in = new net.jpountz.lz4.LZ4BlockInputStream(file);\n"
+        "        in.transferTo(System.out);\n"
+        "        System.out.flush();\n"
+        "        if (file.read() != -1) System.exit(3);\n"
+        "    }\n"
+        "}\n";
+    enum { LEN = 3000000 };
+    const char *jar = getenv("AHEAD_LZ4_JAVA");
+    char folder[] = "/tmp/ahead-test-XXXXXX", path[64], java[64], command[512];
+    uint8_t *data = malloc(LEN), *back = malloc(LEN + 1);
+    FILE *f;
+
+    if (!jar)
+        jar = "/usr/share/java/lz4-java.jar";
+    if (access(jar, R_OK) != 0 || system("java -version >/dev/null 2>&1") != 0)
+        skip("lz4-java is not installed");
+    expect_true(mkdtemp(folder));
+    snprintf(java, sizeof java, "%s/Cat.java", folder);
+    snprintf(path, sizeof path, "%s/blocks", folder);
+    snprintf(command, sizeof command, "java -cp '%s' %s %s", jar, java, path);
+    f = fopen(java, "w");
+    expect_true(f && fputs(program, f) >= 0 && fclose(f) == 0);
+    fill_data(data, LEN, MIXED);
+    for (int level = 0; level <= 9; level += 9) {
+        struct ahead_lz4_encode_options opt = { .level = level };
+        struct ahead_sink sink;
+        struct ahead_writer *w;
+
+        OK(ahead_sink_path(&sink, path));
+        OK(ahead_sink_lz4_block(&sink, sink, &opt));
+        OK(ahead_writer_open(&w, sink, NULL));
+        OK(ahead_write(w, data, LEN));
+        OK(ahead_writer_close(w));
+        f = popen(command, "r");
+        expect_true(f);
+        expect_size(fread(back, 1, LEN + 1, f), LEN);
+        expect_int(pclose(f), 0);
+        expect_mem(back, data, LEN);
+    }
+    unlink(java);
+    unlink(path);
+    rmdir(folder);
+    free(data);
+    free(back);
+}
+
 /* ---- failures ---- */
 
 /* Wherever the inner sink fails: what it took is the front of the good output,

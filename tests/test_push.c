@@ -435,23 +435,34 @@ Test(push, f197_drain_and_close_wait_for_the_last_item, .timeout = 60 * TIME_SCA
     }
 }
 
-/* A drain does not wait for what others push after it. */
-Test(push, drain_ends_while_others_go_on)
+static void *drain(void *arg)
 {
-    struct ahead_pusher_options opt = { .buffer_bytes = 10, .buffers = 3 };
-    struct fake_push fp = { .us = 200, .any_key = true };
-    struct ahead_pusher *p = open_push(&fp, &opt);
-    struct producer pr;
+    struct producer *pr = arg;
+    uint64_t start = now_ns();
 
-    start(&pr, p, 10, 2000);
-    for (unsigned i = 0; i < 20; i++) {
-        uint64_t before = stats(p).items;
+    pr->st = ahead_pusher_drain(pr->p);
+    pr->ms = ms_since(start);
+    return NULL;
+}
 
-        OK(ahead_pusher_drain(p));
-        expect_true(stats(p).pushed_items >= before);
-    }
-    expect_true(stats(p).items < 2000);
+/* A drain does not wait for what is pushed after it. */
+Test(push, drain_waits_for_what_was_before_it_only)
+{
+    struct fake_push fp = { .us = 50000 };
+    struct ahead_pusher *p = open_push(&fp, NULL);
+    struct producer pr = { .p = p };
+    uint64_t pos = 0;
+
+    OK(copy(p, &pos, 10));
+    expect_int(pthread_create(&pr.thread, NULL, drain, &pr), 0);
+    expect_eventually(stats(p).producer_waits == 1);
+    for (unsigned i = 0; i < 3; i++)
+        OK(copy(p, &pos, 10));
     expect_int(pthread_join(pr.thread, NULL), 0);
+    OK(pr.st);
+    expect_true(atomic_load(&fp.calls) >= 1 && atomic_load(&fp.calls) < 4);
+    OK(ahead_pusher_drain(p));
+    expect_int(atomic_load(&fp.calls), 4);
     OK(ahead_pusher_close(p));
 }
 
@@ -520,16 +531,6 @@ Test(push, failure_has_words_whatever_the_function_left)
         expect_true(strstr(err.text, cases[i].text));
         expect_u64(err.offset, 0);
     }
-}
-
-static void *drain(void *arg)
-{
-    struct producer *pr = arg;
-    uint64_t start = now_ns();
-
-    pr->st = ahead_pusher_drain(pr->p);
-    pr->ms = ms_since(start);
-    return NULL;
 }
 
 /* Producers by copy, producers of giants and a drain wait when it happens. */
