@@ -316,6 +316,7 @@ Test(push, items_come_in_order_whatever_their_sizes)
             OK(copy(p, &pos, (size_t)random_below(&seed, i % 10 ? 100 : 1000)));
         OK(ahead_pusher_drain(p));
         expect_u64(atomic_load(&fp.bytes), pos);
+        expect_u64(stats(p).copied_bytes, pos);
         OK(copy(p, &pos, 1));
         OK(ahead_pusher_close(p));
         expect_int(atomic_load(&fp.calls), 2001);
@@ -845,7 +846,29 @@ Test(push, unwinds_from_every_failing_step)
     }
 }
 
-/* F207, F208 */
+static void look_at_signals(struct fake_push *fp)
+{
+    sigset_t mask;
+
+    (void)fp;
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    expect_true(sigismember(&mask, SIGUSR1) && sigismember(&mask, SIGTERM));
+    expect_true(!sigismember(&mask, SIGPROF) && !sigismember(&mask, SIGSEGV));
+}
+
+/* F207 */
+Test(push, its_thread_takes_no_signal_of_the_process)
+{
+    struct fake_push fp = { .on_call = look_at_signals };
+    struct ahead_pusher *p = open_push(&fp, NULL);
+    uint64_t pos = 0;
+
+    OK(copy(p, &pos, 1));
+    OK(ahead_pusher_close(p));
+    expect_int(atomic_load(&fp.calls), 1);
+}
+
+/* F208 */
 Test(push, leaves_signals_and_everything_else_alone)
 {
     struct leaks before;

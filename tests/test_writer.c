@@ -910,7 +910,30 @@ Test(writer, unwinds_from_every_failing_step)
     }
 }
 
-/* F207, F208 */
+/* F207: on the second thread; the close comes on it too, with a time limit. */
+static void look_at_signals(struct fake_sink *fs)
+{
+    sigset_t mask;
+
+    (void)fs;
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    expect_true(sigismember(&mask, SIGUSR1) && sigismember(&mask, SIGTERM));
+    expect_true(!sigismember(&mask, SIGPROF) && !sigismember(&mask, SIGSEGV));
+}
+
+Test(writer, its_thread_takes_no_signal_of_the_process)
+{
+    struct ahead_options opt = { .close_timeout_ms = 60000 };
+    struct fake_sink fs = { .on_call = look_at_signals };
+    struct ahead_writer *w = fake_open(&fs, &opt);
+    uint64_t pos = 0;
+
+    OK(write_pattern(w, &pos, 100));
+    OK(ahead_writer_close(w));
+    expect_fake(&fs, 100);
+}
+
+/* F208 */
 Test(writer, leaves_signals_alone)
 {
     struct ahead_options opt = { .buffer_bytes = 64 };

@@ -10,10 +10,7 @@
 #include "write/outlet.h"
 
 #include <pthread.h>
-#include <stdalign.h>
 #include <sys/types.h>
-
-enum { AHEAD_WRITER_LINE = 64 }; /* bytes of a cache line */
 
 struct ahead_writer_core {
     /* producer: all of this first part.  The window is in the half that is
@@ -32,8 +29,10 @@ struct ahead_writer_core {
     pid_t pid; /* a child of fork() has no second thread, and no business here */
     char name[16];
 
-    alignas(AHEAD_WRITER_LINE) struct ahead_outlet out; /* see outlet.h */
-    alignas(AHEAD_WRITER_LINE) struct ahead_behind behind;
+    /* Both sides'.  What lies between is longer than a cache line, so that the
+     * second thread never takes the line of `hot` away. */
+    struct ahead_behind behind;
+    struct ahead_outlet out; /* see outlet.h */
 };
 
 static inline struct ahead_writer_core *ahead_writer_core_of(const struct ahead_writer *w)

@@ -269,7 +269,8 @@ static void give_back(struct ahead_buffer_owner *owner, uint8_t *bytes)
 
 enum ahead_status ahead_queue_init(struct ahead_queue *q, unsigned slots, size_t cap)
 {
-    pthread_cond_t *cond[] = { &q->work, &q->idle, &q->alone, &q->settled };
+    enum { CONDS = 4 };
+    pthread_cond_t *const cond[CONDS] = { &q->work, &q->idle, &q->alone, &q->settled };
     unsigned made = 0;
 
     q->owner.give_back = give_back;
@@ -283,7 +284,7 @@ enum ahead_status ahead_queue_init(struct ahead_queue *q, unsigned slots, size_t
         return AHEAD_NOMEM;
     if (ahead_thread_short_lock_init(&q->lock))
         goto err_slots;
-    for (; made < sizeof cond / sizeof *cond; made++)
+    for (; made < CONDS; made++)
         if (ahead_thread_cond_init(cond[made], &q->clock))
             goto err_conds;
     for (unsigned i = slots; i-- > 0;)

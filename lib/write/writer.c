@@ -248,13 +248,11 @@ static enum ahead_status check(struct ahead_sink sink, const struct ahead_option
 static enum ahead_status
 create(struct ahead_writer_core **out, struct ahead_sink sink, const struct ahead_options *opt)
 {
-    struct ahead_writer_core *c;
-    void *block;
+    struct ahead_writer_core *c = calloc(1, sizeof *c);
     enum ahead_status st;
 
-    if (posix_memalign(&block, AHEAD_WRITER_LINE, sizeof *c))
+    if (!c)
         return AHEAD_NOMEM;
-    c = memset(block, 0, sizeof *c);
     hold_nothing(c);
     ahead_outlet_init(&c->out, sink);
     c->buffer_bytes = opt->buffer_bytes ? opt->buffer_bytes : BUFFER_BYTES;
