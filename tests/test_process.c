@@ -225,9 +225,6 @@ static int in_child(struct ahead_stream *parents, uint64_t at)
 
 Test(process, a_child_of_fork_can_tell_and_can_use_streams_of_its_own)
 {
-#ifdef __SANITIZE_THREAD__
-    skip("the thread sanitizer has no threads in a child of fork()");
-#endif
     for (each_mode(m)) {
         struct script sc = { .step = STEPS(PIECES(5000, 100)) };
         struct ahead_stream *s;
