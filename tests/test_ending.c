@@ -323,7 +323,7 @@ Test(ending, an_error_is_reported_by_the_read_that_needs_its_byte)
 Test(ending, eintr_is_none)
 {
     for (each_mode(m)) {
-        struct script sc = { .step = STEPS(BYTES(5), ERRNO_TIMES(EINTR, 100), BYTES(5),
+        struct script sc = { .step = STEPS(BYTES(5), ERRNO_TIMES(EINTR, 1000), BYTES(5),
                                            ERRNO_TIMES(EINTR, 1), BYTES(5)) };
         struct ahead_stream *s = open_mode(&sc, m, 4);
 
@@ -333,6 +333,28 @@ Test(ending, eintr_is_none)
         expect_status(ahead_close(s), AHEAD_OK);
         expect_str(script_closing_verdict(&sc), "ok");
     }
+}
+
+/* A status that ends nothing would let its reader wait for what never comes. */
+Test(ending, of_a_source_that_may_not_end_so_is_io)
+{
+    static const enum ahead_status none[] = { AHEAD_TIMEDOUT, AHEAD_INVALID, 77 };
+
+    for (each_mode(m))
+        for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+            struct script sc = { .step = STEPS(PIECES(50, 9), STATUS(none[i], 50, "odd")) };
+            struct ahead_stream *s;
+
+            if (m->fault == FAULT_SETTLE)
+                continue; /* settle is the library's own, and knows better */
+            expect_note("%s, %s", m->name, ahead_status_name(none[i]));
+            s = open_mode(&sc, m, 16);
+            expect_pattern(s, 0, 50);
+            expect_ending(s, AHEAD_IO, 0, 50);
+            expect_u64(ahead_error(s)->source_offset, 50);
+            expect_status(ahead_close(s), AHEAD_IO);
+            expect_str(script_closing_verdict(&sc), "ok");
+        }
 }
 
 /* F127: "nothing now" is asked again, some times and not at full speed. */

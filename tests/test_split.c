@@ -260,6 +260,23 @@ Test(split, cancel_does_not_wait_for_a_make)
     expect_str(script_closing_verdict(&sc), "ok");
 }
 
+/* What is claimed when the ending is there already is dropped, and not made first. */
+Test(split, a_piece_that_comes_behind_a_cancel_is_dropped_unmade)
+{
+    struct script sc = { .step = STEPS(BYTES(10), STALL, BYTES(10)), .split = true, .deaf = true };
+    struct ahead_stream *s =
+        script_open(&sc, &(struct ahead_options){ .buffer_bytes = 64, .flags = AHEAD_EAGER });
+
+    expect_eventually(sc.stalls == 1);
+    ahead_cancel(s);
+    script_release(&sc);
+    expect_eventually(script_count(&sc, CALL_DROP) == 1);
+    expect_int(script_count(&sc, CALL_MAKE), 1);
+    expect_status(ahead_close(s), AHEAD_OK);
+    expect_int(script_count(&sc, CALL_MAKE), 1);
+    expect_str(script_closing_verdict(&sc), "ok");
+}
+
 static void *let_soon(void *arg)
 {
     sleep_us(20000);
