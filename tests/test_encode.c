@@ -627,7 +627,9 @@ Test(encode, close_that_is_stuck_in_the_end_mark_ends_in_time)
 {
     for (enum format format = FRAME; format <= BLOCK; format++) {
         struct ahead_options wopt = { .close_timeout_ms = 50 };
-        struct fake_sink fs = { .stalls = true, .stall_at = format == FRAME ? 16 : 26 };
+        struct fake_sink fs = { .stalls = true,
+                                .stall_at = format == FRAME ? 16 : 26,
+                                .close_us = 50000 };
         struct ahead_sink sink;
         struct ahead_writer *w;
         uint64_t start;
@@ -638,7 +640,8 @@ Test(encode, close_that_is_stuck_in_the_end_mark_ends_in_time)
         start = now_ns();
         expect_status(ahead_writer_close(w), AHEAD_TIMEDOUT);
         expect_within_ms(start, 150);
-        expect_eventually(atomic_load(&fs.closes) == 1);
+        fake_release(&fs);
+        expect_eventually(fake_closed(&fs));
         expect_size(fs.len, fs.stall_at);
         fs.len = 0;
         expect_fake(&fs, 0);

@@ -6,8 +6,14 @@
 #include "support/pattern.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Of all of them: one that dies with its sink could be destroyed while the thread
+ * that closed the sink is still on its way out of it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 static void breaks(struct fake_sink *fs, const char *rule)
 {
@@ -33,21 +39,21 @@ static void leave(struct fake_sink *fs)
 
 static void stall(struct fake_sink *fs)
 {
-    pthread_mutex_lock(&fs->lock);
+    pthread_mutex_lock(&lock);
     atomic_fetch_add(&fs->stalled, 1);
     while (!fs->released && !(fs->interrupted && !fs->deaf))
-        pthread_cond_wait(&fs->changed, &fs->lock);
+        pthread_cond_wait(&changed, &lock);
     fs->stalls = false;
-    pthread_mutex_unlock(&fs->lock);
+    pthread_mutex_unlock(&lock);
 }
 
 static bool is_interrupted(struct fake_sink *fs)
 {
     bool interrupted;
 
-    pthread_mutex_lock(&fs->lock);
+    pthread_mutex_lock(&lock);
     interrupted = fs->interrupted && !fs->deaf;
-    pthread_mutex_unlock(&fs->lock);
+    pthread_mutex_unlock(&lock);
     return interrupted;
 }
 
@@ -181,10 +187,10 @@ static void fake_interrupt(void *ctx)
     if (atomic_load_explicit(&fs->closes, memory_order_relaxed))
         breaks(fs, "interrupted after its close");
     atomic_fetch_add_explicit(&fs->interrupts, 1, memory_order_relaxed);
-    pthread_mutex_lock(&fs->lock);
+    pthread_mutex_lock(&lock);
     fs->interrupted = true;
-    pthread_cond_broadcast(&fs->changed);
-    pthread_mutex_unlock(&fs->lock);
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
 }
 
 static enum ahead_status fake_close(void *ctx, struct ahead_error *err)
@@ -197,7 +203,10 @@ static enum ahead_status fake_close(void *ctx, struct ahead_error *err)
     if (fs->close_us)
         sleep_us((uint64_t)fs->close_us);
     leave(fs);
-    atomic_fetch_add(&fs->closes, 1); /* the last touch: the test may end now */
+    pthread_mutex_lock(&lock);
+    atomic_fetch_add(&fs->closes, 1);
+    fs->closed = true; /* the last touch: the test may end now */
+    pthread_mutex_unlock(&lock);
     return st;
 }
 
@@ -225,8 +234,6 @@ struct ahead_sink fake_sink(struct fake_sink *fs)
         },
     };
 
-    pthread_mutex_init(&fs->lock, NULL);
-    pthread_cond_init(&fs->changed, NULL);
     return (struct ahead_sink){ .ops = &ops[fs->lacks_interrupt][fs->has_finish], .ctx = fs };
 }
 
@@ -240,10 +247,20 @@ struct ahead_writer *fake_open(struct fake_sink *fs, const struct ahead_options 
 
 void fake_release(struct fake_sink *fs)
 {
-    pthread_mutex_lock(&fs->lock);
+    pthread_mutex_lock(&lock);
     fs->released = true;
-    pthread_cond_broadcast(&fs->changed);
-    pthread_mutex_unlock(&fs->lock);
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+bool fake_closed(struct fake_sink *fs)
+{
+    bool closed;
+
+    pthread_mutex_lock(&lock);
+    closed = fs->closed;
+    pthread_mutex_unlock(&lock);
+    return closed;
 }
 
 void expect_fake_(struct expect_here at, struct fake_sink *fs, uint64_t len)
@@ -259,6 +276,4 @@ void expect_fake_(struct expect_here at, struct fake_sink *fs, uint64_t len)
     if (pattern_match(fs->bytes, 0, fs->len) != fs->len)
         expect_fail_(at, "byte %zu is not the pattern's", pattern_match(fs->bytes, 0, fs->len));
     free(fs->bytes);
-    pthread_cond_destroy(&fs->changed);
-    pthread_mutex_destroy(&fs->lock);
 }

@@ -14,7 +14,6 @@
 
 #include "support/expect.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,9 +58,7 @@ struct fake_sink {
     bool failed;
 
     atomic_bool inside;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool interrupted, released;
+    bool interrupted, released, closed; /* under the lock */
 };
 
 struct ahead_sink fake_sink(struct fake_sink *fs);
@@ -71,6 +68,9 @@ struct ahead_writer *fake_open(struct fake_sink *fs, const struct ahead_options 
 
 /* Let what stalls go on, for good. */
 void fake_release(struct fake_sink *fs);
+
+/* Whether it was closed: by whichever thread, it does not touch *fs any more. */
+bool fake_closed(struct fake_sink *fs);
 
 /* The sink must have been closed, once, and every rule of sink.h been kept; what
  * it took is the pattern's first `len` bytes.  Frees it. */
