@@ -29,7 +29,7 @@ inline wake_locked()
     fi;
 #ifdef POOL
     if
-    :: fill_state == fill_none && FCLAIM -> fill_state = fill_queued
+    :: !queued && fill_state == fill_running && FCLAIM -> queued = 1
     :: else
     fi;
 #endif
@@ -56,13 +56,19 @@ inline forget_bytes(h)
 inline close_filling_locked()
 {
     closed[filling] = 1;
-    filling = !filling
+    if
+    :: !single -> filling = !filling
+    :: else
+    fi
 }
 
 inline leave_half_locked()
 {
     empty_half_locked(active_half);
-    active_half = !active_half;
+    if
+    :: !single -> active_half = !active_half
+    :: else
+    fi;
     taken = 0; cur = 0
 }
 
@@ -169,12 +175,13 @@ inline drop_rest()                                     /* ahead_swap_drop */
 inline begin_claim_locked()
 {
     witness(is_reader && split && FILL_WORKS && OUTSTANDING > 0, reader_helps);
-    witness(is_reader && !split && fill_state == fill_running, reader_claims_while_cold);
-    witness(is_reader && fill_state == fill_queued, fill_stolen);
+    witness(is_reader && !split && fill_state == fill_running && !warm, reader_claims_while_cold);
+    witness(is_reader && queued && fills == 0, fill_stolen);
     token = 1;
     token_half = filling;
     reading = (!split || serial);
     asked = filling;
+    given[asked] = 0;
     off = tail[filling];
     assert(off < CAP);
     writers[asked] = writers[asked] + reading
@@ -186,6 +193,9 @@ inline end_section_locked()
 {
     if
     :: !is_reader && !settles && FCLAIM -> begin_claim_locked(); again = 1
+#ifdef POOL
+    :: !is_reader && !settles && FCLAIM                /* it has had its turn: others wait */
+#endif
     :: else
     fi;
     wake_locked()
@@ -315,9 +325,11 @@ inline end_claim()                         /* ahead_swap_end_claim, and its kin 
 #endif
     :: what == piece && !PEND && !stop && asked != filling ->
         witness(true, half_closed_under_claim);
-        asked = filling; token_half = filling; what = moved /* comes again, with memory for it */
+        asked = filling; token_half = filling; what = moved; /* comes again, with memory for it */
+        has_memory[asked] = 1; given[asked] = 0
     :: what == piece && !PEND && !stop && asked == filling ->
         off = tail[asked];                 /* it may have gone back meanwhile */
+        assert(!given[asked]);             /* the memory is what it was asked for */
         assert(off + bound <= CAP);
         key = claims;
         makes[asked]++; writers[asked]++;
@@ -325,8 +337,8 @@ inline end_claim()                         /* ahead_swap_end_claim, and its kin 
         add_piece_locked(asked, off, bound)
     :: what == no_room ->
         token = 0;
-        if
-        :: !PEND -> close_filling_locked()
+        if                                 /* swap_buffer may have taken that half */
+        :: !PEND && filling == asked -> close_filling_locked()
         :: else
         fi
     :: what == read_instead -> token = 0; serial = 1
@@ -454,10 +466,34 @@ inline end_read_ending()
     off = 0; asked = 0; what = no_ending
 }
 
-inline one_piece()                                     /* ahead_fill_piece, in fill.c */
+/* prepare_half, in fill.c: memory at the first claim in a half.  A pool may have none for a second
+ * one; later, at an empty half, it may have some again. */
+inline prepare_half()
 {
     if
-    :: reading ->
+    :: has_memory[asked] && single && claimed[asked] == 0 && !has_memory[!asked] ->
+        single = 0                                     /* ahead_swap_end_single */
+    :: !has_memory[asked] -> has_memory[asked] = 1
+    :: !has_memory[asked] && has_memory[!asked] ->     /* ahead_swap_end_claim_single */
+        witness(!has_memory[active_half], reader_waited_for_a_half_without_memory);
+        writers[asked] = writers[asked] - reading;
+        single = 1;
+        active_half = (has_memory[active_half] -> active_half : !active_half);
+        filling = active_half;
+        token = 0; reading = 0; off = 0; asked = 0; what = no_memory;
+        wake_locked()
+    :: has_memory[asked]
+    fi
+}
+
+inline one_piece()                                     /* ahead_fill_piece, in fill.c */
+{
+#ifdef SINGLE
+    atomic { prepare_half() };
+#endif
+    if
+    :: what == no_memory -> what = no_ending
+    :: what != no_memory && reading ->
         atomic {
             ask_source();
             if
@@ -466,7 +502,7 @@ inline one_piece()                                     /* ahead_fill_piece, in f
             fi
         }
 #ifdef SPLIT
-    :: !reading ->
+    :: what != no_memory && !reading ->
         atomic { ask_source(); end_claim() };
         if
         :: what == moved -> atomic { what = piece; end_claim() }

@@ -42,9 +42,10 @@
 #endif
 
 mtype = { no_ending, at_end, claim_failed, make_failed, settle_failed, by_cancel };
-mtype = { piece, moved, to_drop, read_instead, no_room, interrupted }; /* of a claim, besides */
+/* what comes of a claim, besides */
+mtype = { piece, moved, to_drop, read_instead, no_room, no_memory, interrupted };
 mtype = { no_wish, bytes, quiet, whole, left };                 /* enum ahead_wish */
-mtype = { fill_none, fill_queued, fill_running, fill_left, fill_never }; /* enum ahead_fill_state */
+mtype = { fill_none, fill_running, fill_left, fill_never };    /* enum ahead_fill_state */
 
 /* ---- Under the lock ---- */
 
@@ -86,6 +87,10 @@ bit warm;            /* a fill may claim: set by what starts it, cleared by a se
 bit rest[FILLS];     /* this fill sleeps */
 bit nap[FILLS];      /* ... and will wake by itself */
 bit alive[FILLS];    /* its thread runs (two: the stream and a helper of a pool) */
+bit queued;          /* on a pool: it has been asked for a thread, which has not come yet */
+byte fills;          /* on a pool: threads that fill this stream */
+bit single;          /* there is memory for one half only */
+bit has_memory[2];
 mtype wish = no_wish; /* what the reader sleeps for */
 bit hungry;          /* its patience is over: any byte wakes it */
 
@@ -104,6 +109,7 @@ byte writers[2];     /* who may still write into the half */
 bit intr;            /* source.interrupt was called: a latch */
 bit stuck;           /* somebody is blocked in the source for good */
 byte base;           /* claims before the last seek */
+bit given[2];        /* the half went to the caller of swap_buffer, and came back as another */
 byte moves;          /* how often a seek has moved the source */
 mtype true_end = no_ending;
 byte true_claim = 255; /* the ending that the reader must get, and the claim it comes from */
@@ -111,6 +117,7 @@ bit src_closed, freed, returned; /* the source is closed, the stream freed, clos
 byte seeks, swaps;
 #ifdef POOL
 bit busy;            /* the pool never gets to this stream */
+bit picked;          /* a thread of the pool has taken it off the queue */
 #endif
 
 /* ---- Predicates ---- */
@@ -147,6 +154,8 @@ bit busy;            /* the pool never gets to this stream */
 /* fill_works_locked, fill_can_claim_locked: an unsplit source is the fill's once that is warm */
 #if defined(BROKEN_cold_reader)
 #define FILL_WORKS (fill_state == fill_running)
+#elif defined(POOL)
+#define FILL_WORKS (fills > 0)
 #else
 #define FILL_WORKS (fill_state == fill_running && warm)
 #endif
@@ -180,12 +189,26 @@ bit busy;            /* the pool never gets to this stream */
 #define START (!warm && !PEND && fill_state != fill_never && \
                ((delegate && may_block) || ready[!cold_half] > 0))
 
+/* fill_is_inside_locked: whether another than the reader may be in the source */
+#ifdef POOL
+#define INSIDE (queued || fills > 0)
+#else
+#define INSIDE (fill_state == fill_running)
+#endif
+
 /* Whether the next piece is to be settled; the loop of ahead_swap_end_make. */
 #define NEXT_MADE (!stop && OUTSTANDING > 0 && published < pend_published && NEXT.made)
 #define SETTLE (!settling && NEXT_MADE)
 
 /* being_read_locked: a read() writes into the reader's half */
 #define BEING_READ (token && reading && token_half == active_half)
+
+/* In a stream with one half a claim on its way has no other half to go to. */
+#ifdef BROKEN_swap_beside_a_claim
+#define BEING_ASKED false
+#else
+#define BEING_ASKED (token && single && token_half == active_half)
+#endif
 
 /* The reader's half may change hands: nobody writes into it any more. */
 #if defined(BROKEN_swap_beside_makes)
@@ -199,9 +222,9 @@ bit busy;            /* the pool never gets to this stream */
                     (pending[active_half] == 0 || (PEND && published == pend_published)))
 
 #ifdef BROKEN_close_ignores_hook
-#define LEFT (fill_state != fill_running)
+#define LEFT (!INSIDE)
 #else
-#define LEFT (fill_state != fill_running && hooks == 0)
+#define LEFT (!INSIDE && hooks == 0)
 #endif
 
 /* worth_waking_locked: `dry` and the half buffer are left to chance, as a source may lie */

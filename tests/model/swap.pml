@@ -23,7 +23,8 @@
  *   CLOSE_TIMEOUT  close may run out of time and leave the rest to the last fill
  *   EAGER TIMEOUT  AHEAD_EAGER; read_timeout_ms over a source that may block
  *   NO_THREAD  the thread may not start
- *   POOL       the fill is a job of a pool, which may never get to it
+ *   POOL       fills are threads of a pool, which may never come
+ *   SINGLE     the pool may have no memory for a second half
  *   FLOOR      the signal of a publication may be held back; the reader's first sleep is timed
  *   NAP        a fill without work naps before it sleeps
  *   SPURIOUS   sleepers wake without a signal
@@ -83,22 +84,47 @@ inline leave()                                         /* begin_fill, its end */
 }
 
 #ifdef POOL
-/* A job: runs while it can claim, then ends; wake_locked() queues it again. */
-proctype fill(byte me)
+inline leave_pool()                                    /* is_orphan_locked, and what follows */
+{
+    if
+    :: orphan && fills == 0 && !queued ->
+        hooks == 0;
+        witness(true, last_fill_destroys);
+        destroy()
+    :: else
+    fi
+}
+
+/* A thread of a pool: fills while it can claim, or has its turn; wake_locked() queues the stream
+ * again.  Several may fill one stream. */
+proctype fill(byte me)                                 /* ahead_fill_run */
 {
     byte key, bound, off; bit asked, settles, again, is_reader;
     mtype what = no_ending;
 
 end_idle:
-    atomic { fill_state == fill_queued && !busy -> fill_state = fill_running };
+    atomic { queued && !picked && !busy -> picked = 1 };
+    atomic {                                           /* ahead_swap_begin_pool_fill */
+        queued = 0; picked = 0;
+        if
+        :: FCLAIM -> begin_claim_locked(); wake_locked(); fills++
+        :: else -> wake_locked(); leave_pool(); goto end_idle
+        fi
+    };
 more:
-    if
-    :: again -> again = 0
-    :: atomic { !again && FCLAIM -> begin_claim_locked(); wake_locked() }
-    :: atomic { !again && !FCLAIM -> fill_state = fill_none; wake_locked(); goto end_idle }
-    fi;
     one_piece();
-    goto more
+    if
+    :: again -> again = 0; goto more
+    :: atomic { !again ->                              /* ahead_swap_end_pool_fill */
+            fills--;
+            if
+            :: orphan -> skip
+            :: else -> wake_locked()
+            fi;
+            leave_pool();
+            goto end_idle
+        }
+    fi
 }
 #else
 proctype fill(byte me)
@@ -148,18 +174,19 @@ inline start()                                         /* ahead_fill_start */
 {
     witness(fill_state == fill_left, thread_restarted);
     warm = 1;
-#ifndef POOL
     if
     :: fill_state == fill_none || fill_state == fill_left ->
         if
-        :: fill_state = fill_running; alive[0] = 1; alive[FILLS - 1] = 1
+        :: fill_state = fill_running;
+#ifndef POOL
+            alive[0] = 1; alive[FILLS - 1] = 1
+#endif
 #ifdef NO_THREAD
         :: fill_state = fill_never
 #endif
         fi
     :: else
     fi;
-#endif
     wake_locked()
 }
 
@@ -169,7 +196,7 @@ inline fall_asleep(w)                                  /* reader_sleep_locked */
     witness(w == whole, swap_waits_for_makes);
     witness(w == quiet && settling, seek_waits_for_settler);
     witness(w == quiet && makes[0] + makes[1] > 0, seek_waits_for_make);
-    witness(w == left && fill_state != fill_running, close_waits_for_hook);
+    witness(w == left && !INSIDE, close_waits_for_hook);
 #ifndef BROKEN_nap_goes_on
     if
     :: rest[0] && nap[0] && FCLAIM -> rest[0] = 0; nap[0] = 0
@@ -194,7 +221,7 @@ inline wake_up()
     :: atomic { wish == bytes || wish == quiet || wish == whole -> wish = no_wish; late = 1 }
 #endif
 #ifdef CLOSE_TIMEOUT
-    :: atomic { wish == left && fill_state == fill_running -> wish = no_wish; late = 1 }
+    :: atomic { wish == left && INSIDE -> wish = no_wish; late = 1 }
 #endif
 #ifdef SPURIOUS
     :: atomic { wish != no_wish -> wish = no_wish }
@@ -245,11 +272,7 @@ inline end_seek_moved()                                /* ahead_swap_end_seek_mo
     moves++;
     position = 16 * moves; taken_offset = position;
     serial = 0;
-#ifdef EAGER
-    warm = (fill_state == fill_running);
-#else
     warm = 0;
-#endif
     pend = no_ending; pend_claim = 0; pend_published = 255; ended = 0;
     base = claims; true_end = no_ending; true_claim = 255;
     if
@@ -276,14 +299,14 @@ inline interrupt()                         /* hook_locked: outside of the lock, 
 #ifdef BROKEN_close_leaves_to_nobody
 #define GIVE_UP late
 #else
-#define GIVE_UP (late && fill_state == fill_running)
+#define GIVE_UP (late && INSIDE)
 #endif
 
 #define ASKS (cur == taken && !ended)
 
 proctype reader()
 {
-    byte key, bound, off; bit asked, settles, again, late, is_reader = 1;
+    byte key, bound, off; bit asked, settles, again, late, starts, is_reader = 1;
     mtype what = no_ending;
 
 #ifdef EAGER
@@ -365,8 +388,19 @@ seek_again:
         fi;
         token = 0; hold = 0;
         wake_locked();
+#ifdef EAGER
+        starts = !warm                     /* it has moved */
+#else
         goto next
+#endif
     };
+#ifdef EAGER
+    if
+    :: starts -> atomic { starts = 0; start() }
+    :: else
+    fi;
+    goto next;
+#endif
 #endif
 
 #if SWAPS > 0
@@ -375,8 +409,8 @@ swap:                                                  /* ahead_swap_replace */
         swaps++; late = 0;
         if
 #ifndef BROKEN_swap_during_read
-        :: BEING_READ -> witness(true, swap_refused_beside_a_read); goto next
-        :: !BEING_READ && !closed[active_half] -> close_filling_locked()
+        :: BEING_READ || BEING_ASKED -> witness(reading, swap_refused_beside_a_read); goto next
+        :: !BEING_READ && !BEING_ASKED && !closed[active_half] -> close_filling_locked()
 #else
         :: !closed[active_half] -> close_filling_locked()
 #endif
@@ -390,6 +424,7 @@ swap_again:
             take();
             use_window();
             forget_bytes(active_half);
+            given[active_half] = 1;
             leave_half_locked();
             late = 0;
             wake_locked();
@@ -406,13 +441,13 @@ close:                                                 /* ahead_swap_stop */
     atomic {
         stop = 1; late = 0;
 #ifdef POOL
-        fill_state = (fill_state == fill_queued -> fill_none : fill_state);
+        queued = (picked -> queued : 0);               /* ahead_pool_withdraw */
 #endif
 #ifndef BROKEN_close_leaves_fills_asleep
         wake_locked();
 #endif
         if
-        :: hooked || fill_state != fill_running -> goto wait
+        :: hooked || !INSIDE -> goto wait
         :: else -> hooked = 1; hooks++
         fi
     };
@@ -481,8 +516,13 @@ end_well:
         assert(false)                      /* the reader sleeps, and the fill naps */
     :: SETTLE ->
         assert(false)                      /* a made piece that nobody settles */
+#ifdef POOL
+    :: fill_state == fill_running && FCLAIM && !queued ->
+        assert(false)                      /* work, and the pool does not know */
+#else
     :: !split && fill_state == fill_running && RCLAIM && FCLAIM ->
         assert(false)                      /* both may read an unsplit source */
+#endif
     :: ready[0] > tail[0] || tail[0] > CAP || ready[1] > tail[1] || tail[1] > CAP ->
         assert(false)
     :: !freed && (OUTSTANDING > RING || pending[0] + pending[1] > OUTSTANDING) ->
@@ -493,6 +533,9 @@ end_well:
 init
 {
     atomic {
+#ifndef SINGLE
+        has_memory[0] = 1; has_memory[1] = 1;
+#endif
 #ifdef POOL
         if
         :: busy = 1
