@@ -274,6 +274,11 @@ Test(comet, calls_that_are_wrong)
     bad = f;
     bad.body = NULL;
     expect_status(ahead_frame_comet_decode(&bad, 0, &out, &len, NULL), AHEAD_INVALID);
+    bad.body_len = 0;
+    expect_status(ahead_frame_comet_decode(&bad, 0, &out, &len, NULL), AHEAD_OK);
+    expect_size(len, 0);
+    free(out);
+    out = NULL;
     memcpy(header + 16, "GZIP", 4);
     expect_refused(&f, 0, AHEAD_INVALID);
     expect_true(!out);

@@ -90,20 +90,20 @@ const struct ahead_frame_format ahead_frame_comet = {
 
 /* ---- bodies ---- */
 
-/* Memory that is the caller's, and how much of it is used. */
+/* Memory from malloc(), the caller's before and afterwards. */
 struct output {
-    uint8_t **bytes;
+    uint8_t *bytes;
     size_t cap, len, max;
 };
 
 static bool resize(struct output *o, size_t cap)
 {
     /* Never to 0: what that does differs between systems. */
-    uint8_t *bytes = realloc(*o->bytes, cap ? cap : 1);
+    uint8_t *bytes = realloc(o->bytes, cap ? cap : 1);
 
     if (!bytes)
         return false;
-    *o->bytes = bytes;
+    o->bytes = bytes;
     o->cap = cap;
     return true;
 }
@@ -141,7 +141,8 @@ copy_body(const struct ahead_frame *f, struct output *o, struct ahead_error *err
         return over_limit(err, o->max);
     if (!resize(o, f->body_len))
         return no_memory(err);
-    memcpy(*o->bytes, f->body, f->body_len);
+    if (f->body_len > 0)
+        memcpy(o->bytes, f->body, f->body_len);
     o->len = f->body_len;
     return AHEAD_OK;
 }
@@ -170,7 +171,7 @@ read_body(struct ahead_source src, struct output *o, struct ahead_error *err)
 
         if (!full && o->len == o->cap && !grow(o))
             return no_memory(err);
-        n = src.ops->read(src.ctx, full ? &beyond : *o->bytes + o->len, full ? 1 : o->cap - o->len,
+        n = src.ops->read(src.ctx, full ? &beyond : o->bytes + o->len, full ? 1 : o->cap - o->len,
                           err);
         if (n < 0)
             return body_failed(err);
@@ -217,7 +218,7 @@ decode(const struct ahead_frame *f, struct output *o, struct ahead_error *err)
 enum ahead_status ahead_frame_comet_decode(const struct ahead_frame *f, size_t max_bytes,
                                            uint8_t **out, size_t *len, struct ahead_error *err)
 {
-    struct output o = { .bytes = out, .max = max_bytes ? max_bytes : SIZE_MAX };
+    struct output o = { .max = max_bytes ? max_bytes : SIZE_MAX };
     struct ahead_error unwanted;
     enum ahead_status st;
 
@@ -229,7 +230,9 @@ enum ahead_status ahead_frame_comet_decode(const struct ahead_frame *f, size_t m
     if (!f || !f->header || (!f->body && f->body_len) || !out || !len)
         return ahead_error_set(err, AHEAD_INVALID, AHEAD_NO_OFFSET,
                                "there is no frame, or no room");
+    o.bytes = *out;
     st = decode(f, &o, err);
+    *out = o.bytes;
     if (st) {
         err->offset = err->source_offset = f->offset;
         return st;

@@ -18,8 +18,8 @@ enum {
 
 /* The file as it is.  Once it is open, `len` is a multiple of 8, from 16 on. */
 struct ahead_index {
-    uint8_t *bytes;
-    size_t len, cap;
+    size_t len, cap; /* of bytes */
+    uint8_t bytes[];
 };
 
 /* Offset number i.  A negative one is above INT64_MAX here. */
@@ -28,30 +28,35 @@ static uint64_t offset_at(const struct ahead_index *x, size_t i)
     return ahead_load_u64_be(x->bytes + i * OFFSET_BYTES);
 }
 
-static bool grow(struct ahead_index *x)
+/* Room for more bytes; for the first ones if *x is NULL. */
+static bool grow(struct ahead_index **x)
 {
-    size_t cap = x->cap ? 2 * x->cap : FIRST_CAP;
-    uint8_t *bytes = cap <= PTRDIFF_MAX ? realloc(x->bytes, cap) : NULL;
+    size_t len = *x ? (*x)->len : 0, cap = *x ? 2 * (*x)->cap : FIRST_CAP;
+    struct ahead_index *more;
 
-    if (!bytes)
+    if (cap > PTRDIFF_MAX - sizeof *more)
         return false;
-    x->bytes = bytes;
-    x->cap = cap;
+    more = realloc(*x, sizeof *more + cap);
+    if (!more)
+        return false;
+    more->len = len;
+    more->cap = cap;
+    *x = more;
     return true;
 }
 
 static enum ahead_status
-read_bytes(struct ahead_index *x, struct ahead_stream *s, struct ahead_error *err)
+read_bytes(struct ahead_index **x, struct ahead_stream *s, struct ahead_error *err)
 {
     enum ahead_status st;
     size_t got;
 
     do {
-        if (x->len == x->cap && !grow(x))
+        if ((*x)->len == (*x)->cap && !grow(x))
             return ahead_error_set(err, AHEAD_NOMEM, AHEAD_NO_OFFSET,
-                                   "no memory for an index of more than %zu bytes", x->len);
-        st = ahead_read(s, x->bytes + x->len, x->cap - x->len, &got);
-        x->len += got;
+                                   "no memory for an index of more than %zu bytes", (*x)->len);
+        st = ahead_read(s, (*x)->bytes + (*x)->len, (*x)->cap - (*x)->len, &got);
+        (*x)->len += got;
     } while (!st);
     if (st == AHEAD_EOF)
         return AHEAD_OK;
@@ -97,56 +102,65 @@ check_offsets(const struct ahead_index *x, uint64_t data_bytes, struct ahead_err
     return AHEAD_OK;
 }
 
-/* Opens, reads and closes.  Without `wanted` it only closes: open refuses it. */
 static enum ahead_status
-load(struct ahead_index *x, struct ahead_source index, bool wanted, struct ahead_error *err)
+check(const struct ahead_index *x, uint64_t data_bytes, struct ahead_error *err)
 {
-    const struct ahead_options opt = { .flags = AHEAD_SYNC };
-    struct ahead_stream *s = NULL;
-    enum ahead_status st = ahead_open(wanted ? &s : NULL, index, &opt);
+    enum ahead_status st = check_size(x, err);
 
+    if (!st)
+        st = check_offsets(x, data_bytes, err);
     if (st)
-        return ahead_error_set(err, st, AHEAD_NO_OFFSET, "the index cannot be opened: %s",
-                               ahead_status_name(st));
-    st = read_bytes(x, s, err);
-    (void)ahead_close(s); /* it repeats the status, or has nothing to add to the bytes */
+        err->offset = err->source_offset;
     return st;
 }
 
+/* Opens, reads and closes. */
 static enum ahead_status
-fail(struct ahead_index *x, enum ahead_status st, const struct ahead_error *err)
+load(struct ahead_index **x, struct ahead_source index, struct ahead_error *err)
 {
-    free(x->bytes);
-    errno = err->os_errno;
-    return ahead_fail_errno(st);
+    const struct ahead_options opt = { .flags = AHEAD_SYNC };
+    struct ahead_stream *s = NULL;
+    enum ahead_status st = ahead_open(&s, index, &opt);
+
+    if (st) {
+        ahead_error_set(err, st, AHEAD_NO_OFFSET, "the index cannot be opened: %s",
+                        ahead_status_name(st));
+        return st;
+    }
+    if (grow(x)) {
+        st = read_bytes(x, s, err);
+    } else {
+        st = AHEAD_NOMEM;
+        ahead_error_set(err, st, AHEAD_NO_OFFSET, "no memory for an index");
+    }
+    (void)ahead_close(s); /* it repeats the status, or has nothing to add to the bytes */
+    return st;
 }
 
 enum ahead_status ahead_index_open(struct ahead_index **out, struct ahead_source index,
                                    uint64_t data_bytes, struct ahead_error *err)
 {
-    struct ahead_index x = { .len = 0 };
+    struct ahead_index *x = NULL;
     struct ahead_error unwanted;
     enum ahead_status st;
 
     if (!err)
         err = &unwanted;
     *err = (struct ahead_error){ .source_offset = AHEAD_NO_OFFSET };
-    if (out)
-        *out = NULL;
-    st = load(&x, index, out != NULL, err);
-    if (st || !out)
-        return fail(&x, st, err);
-    st = check_size(&x, err);
-    if (!st && x.bytes) /* always: two offsets are there */
-        st = check_offsets(&x, data_bytes, err);
-    if (st) {
-        err->offset = err->source_offset;
-        return fail(&x, st, err);
+    if (!out) {
+        ahead_error_set(err, AHEAD_INVALID, AHEAD_NO_OFFSET, "there is no place for the index");
+        return ahead_open(NULL, index, NULL); /* which refuses, and closes it */
     }
-    *out = malloc(sizeof x);
-    if (!*out)
-        return fail(&x, ahead_error_set(err, AHEAD_NOMEM, AHEAD_NO_OFFSET, "no memory"), err);
-    **out = x;
+    *out = NULL;
+    st = load(&x, index, err);
+    if (!st)
+        st = check(x, data_bytes, err);
+    if (st) {
+        free(x);
+        errno = err->os_errno;
+        return ahead_fail_errno(st);
+    }
+    *out = x;
     return AHEAD_OK;
 }
 
@@ -167,7 +181,5 @@ ahead_index_range(const struct ahead_index *x, size_t partition, uint64_t *offse
 
 void ahead_index_close(struct ahead_index *x)
 {
-    if (x)
-        free(x->bytes);
     free(x);
 }
