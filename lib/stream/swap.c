@@ -630,7 +630,8 @@ enum ahead_status ahead_swap_replace(struct ahead_swap *sw, uint32_t timeout_ms,
 
     pthread_mutex_lock(&sw->lock);
     h = &sw->half[sw->active];
-    if (being_read_locked(sw)) {
+    /* With one half only, a claim on its way into it has nowhere else to go. */
+    if (being_read_locked(sw) || (sw->single && sw->token && sw->token_half == sw->active)) {
         pthread_mutex_unlock(&sw->lock);
         return AHEAD_UNSUPPORTED;
     }
