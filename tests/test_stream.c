@@ -5,6 +5,7 @@
 #include "support/leaks.h"
 #include "support/pattern.h"
 #include "support/reading.h"
+#include "support/sanitizers.h"
 #include "support/script.h"
 
 #include <errno.h>
@@ -443,7 +444,7 @@ Test(small, a_default_buffer_holds_the_unit)
     expect_str(script_closing_verdict(&sc), "ok");
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !UNDER_ASAN && !UNDER_TSAN
 /* F201: an open stream costs little until its first read. */
 Test(small, an_unread_stream_costs_less_than_4_kib)
 {
