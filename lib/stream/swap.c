@@ -937,6 +937,7 @@ static void settle_locked(struct ahead_swap *sw, struct ahead_source src, struct
     p->settled = true;
     if (st) {
         err.status = st;
+        ahead_error_make_ending(&err, "source");
         record_locked(sw, &err, number, number + 1, len < p->len);
     }
     if (!sw->pend || number < sw->pend_published)
