@@ -345,8 +345,6 @@ Test(ending, of_a_source_that_may_not_end_so_is_io)
             struct script sc = { .step = STEPS(PIECES(50, 9), STATUS(none[i], 50, "odd")) };
             struct ahead_stream *s;
 
-            if (m->fault == FAULT_SETTLE)
-                continue; /* settle is the library's own, and knows better */
             expect_note("%s, %s", m->name, ahead_status_name(none[i]));
             s = open_mode(&sc, m, 16);
             expect_pattern(s, 0, 50);

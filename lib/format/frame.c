@@ -76,13 +76,7 @@ enum ahead_status ahead_frame_reader_close(struct ahead_frame_reader *r)
 
 const struct ahead_error *ahead_frame_error(const struct ahead_frame_reader *r)
 {
-    static const struct ahead_error none = {
-        .status = AHEAD_INVALID,
-        .source_offset = AHEAD_NO_OFFSET,
-        .text = "there is no reader",
-    };
-
-    return r ? &r->p.error : &none;
+    return ahead_parser_error(r ? &r->p : NULL);
 }
 
 /* ---- in words ---- */

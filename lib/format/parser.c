@@ -60,6 +60,17 @@ static size_t at_hand(const struct ahead_stream *s)
     return (size_t)(s->end - s->next);
 }
 
+const struct ahead_error *ahead_parser_error(const struct ahead_parser *p)
+{
+    static const struct ahead_error none = {
+        .status = AHEAD_INVALID,
+        .source_offset = AHEAD_NO_OFFSET,
+        .text = "there is no reader",
+    };
+
+    return p ? &p->error : &none;
+}
+
 enum ahead_status ahead_parser_show(struct ahead_parser *p, size_t n, const uint8_t **bytes)
 {
     enum ahead_status st;

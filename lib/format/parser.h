@@ -46,6 +46,9 @@ void ahead_parser_init(struct ahead_parser *p, struct ahead_stream *s);
  * the status of the stream's close. */
 enum ahead_status ahead_parser_close(struct ahead_parser *p);
 
+/* What went wrong; that there is no reader, for NULL.  Never NULL. */
+const struct ahead_error *ahead_parser_error(const struct ahead_parser *p);
+
 /* Point *bytes to the next n bytes, a header's, which stay unread.  AHEAD_OK;
  * AHEAD_EOF: a clean end behind `found` < n of them; else the fault of the
  * layer below, AHEAD_TIMEDOUT or AHEAD_INVALID.  What it is to be called is

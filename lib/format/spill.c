@@ -68,13 +68,7 @@ enum ahead_status ahead_spill_reader_close(struct ahead_spill_reader *r)
 
 const struct ahead_error *ahead_spill_error(const struct ahead_spill_reader *r)
 {
-    static const struct ahead_error none = {
-        .status = AHEAD_INVALID,
-        .source_offset = AHEAD_NO_OFFSET,
-        .text = "there is no reader",
-    };
-
-    return r ? &r->p.error : &none;
+    return ahead_parser_error(r ? &r->p : NULL);
 }
 
 /* ---- in words ---- */

@@ -107,7 +107,8 @@ static size_t borrow(struct ahead_core *c, size_t cap, size_t have, size_t *borr
 }
 
 /* Gives the half memory, at the first claim in it; or more of it, when the
- * source or the pool has more than it seemed.  `least` bytes in any case. */
+ * source or the pool has more than it seemed.  `least`: so many bytes in any
+ * case, beside the budget if need be; 0: what is to be had, maybe nothing. */
 static enum ahead_prepared
 prepare_half(struct ahead_core *c, struct ahead_place *place, size_t least)
 {
@@ -123,7 +124,7 @@ prepare_half(struct ahead_core *c, struct ahead_place *place, size_t least)
     cap = borrow(c, cap, place->bytes ? place->room : 0, &borrowed);
     if (cap == 0 && fits)
         return AHEAD_PREPARED;
-    if (cap == 0 && !place->alone && !place->bytes)
+    if (cap == 0 && least == 0 && !place->alone && !place->bytes)
         return AHEAD_PREPARED_SINGLE;
     if (cap < least)
         cap = least;
@@ -260,7 +261,7 @@ static bool make_claimed(struct ahead_core *c, struct ahead_job *job, struct ahe
     size_t len = 0;
 
     while ((placed = ahead_swap_end_claim(&c->swap, place, job, &number)) == AHEAD_PLACED_MOVED)
-        if (prepare_half(c, place, job->bound) != AHEAD_PREPARED)
+        if (prepare_half(c, place, job->bound ? job->bound : 1) != AHEAD_PREPARED)
             break;
     if (placed != AHEAD_PLACED) {
         /* With the token: a seek comes only after it. */
@@ -286,7 +287,7 @@ bool ahead_fill_piece(struct ahead_core *c, struct ahead_job *job, struct ahead_
 
     if (c->swap.pool && place->empty && place->alone && place->bytes)
         try_two_halves(c);
-    switch (prepare_half(c, place, 1)) {
+    switch (prepare_half(c, place, 0)) {
     case AHEAD_PREPARED: break;
     case AHEAD_PREPARED_SINGLE: ahead_swap_end_claim_single(&c->swap); return false;
     case AHEAD_PREPARED_NOT: end_without_memory(c); return false;

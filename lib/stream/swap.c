@@ -927,6 +927,7 @@ static void settle_locked(struct ahead_swap *sw, struct ahead_source src, struct
 
     if (from != to || split->settle) {
         sw->settling = true;
+        wake_locked(sw); /* for what was published before this one */
         pthread_mutex_unlock(&sw->lock);
         memmove(to, from, len);
         if (split->settle)
