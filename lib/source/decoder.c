@@ -439,3 +439,16 @@ enum ahead_status ahead_decoder_check(struct ahead_source *out, struct ahead_sou
         inner.ops->close(inner.ctx, &err);
     return ahead_fail_errno(AHEAD_INVALID);
 }
+
+enum ahead_status
+ahead_decoder_open(struct ahead_source *out, struct ahead_source inner,
+                   const struct ahead_lz4_options *opt, ahead_decoder_init_fn init)
+{
+    enum ahead_status st = ahead_decoder_check(out, inner, opt);
+    struct ahead_input in;
+
+    if (st)
+        return st;
+    ahead_input_init(&in, inner);
+    return init(out, &in, opt);
+}

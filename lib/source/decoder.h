@@ -120,11 +120,19 @@ void ahead_decoder_init(struct ahead_decoder *d, const struct ahead_decoder_form
 enum ahead_status ahead_decoder_check(struct ahead_source *out, struct ahead_source inner,
                                       const struct ahead_lz4_options *opt);
 
-/* The constructors, for an input of which some is at hand.  On failure the
- * input has been closed. */
+/* A format's constructor, for an input of which some is at hand.  On failure
+ * the input has been closed. */
+typedef enum ahead_status (*ahead_decoder_init_fn)(struct ahead_source *out, struct ahead_input *in,
+                                                   const struct ahead_lz4_options *opt);
+
 enum ahead_status ahead_lz4_block_init(struct ahead_source *out, struct ahead_input *in,
                                        const struct ahead_lz4_options *opt);
 enum ahead_status ahead_lz4_frame_init(struct ahead_source *out, struct ahead_input *in,
                                        const struct ahead_lz4_options *opt);
+
+/* Check, and construct over `inner` from its first byte. */
+enum ahead_status
+ahead_decoder_open(struct ahead_source *out, struct ahead_source inner,
+                   const struct ahead_lz4_options *opt, ahead_decoder_init_fn init);
 
 #endif

@@ -64,8 +64,7 @@ ssize_t ahead_fd_read_failed(struct ahead_error *err, int os_errno, size_t len, 
     return -1;
 }
 
-/* A constructor gives up: the descriptor is closed, *out is zero, errno set. */
-static enum ahead_status refuse(struct ahead_source *out, struct ahead_fd *d, enum ahead_status st)
+enum ahead_status ahead_fd_give_up(struct ahead_fd *d, enum ahead_status st)
 {
     struct ahead_error ignored;
     int saved;
@@ -74,9 +73,14 @@ static enum ahead_status refuse(struct ahead_source *out, struct ahead_fd *d, en
     saved = errno;
     (void)ahead_fd_close(d, &ignored);
     errno = saved;
+    return st;
+}
+
+static enum ahead_status refuse(struct ahead_source *out, struct ahead_fd *d, enum ahead_status st)
+{
     if (out)
         *out = (struct ahead_source){ .ops = NULL };
-    return st;
+    return ahead_fd_give_up(d, st);
 }
 
 /* A source over what has been opened.  `range` NULL: from where the descriptor

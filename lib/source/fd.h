@@ -39,6 +39,9 @@ enum ahead_status ahead_fd_open_lazy(struct ahead_fd *d, struct ahead_error *err
  * free the path.  `err` is filled in on failure. */
 enum ahead_status ahead_fd_close(struct ahead_fd *d, struct ahead_error *err);
 
+/* A constructor gives up: close it likewise, set errno, return the status. */
+enum ahead_status ahead_fd_give_up(struct ahead_fd *d, enum ahead_status st);
+
 /* Fill in AHEAD_IO for a read of len bytes that failed with os_errno; `at`
  * counts from the source's first byte.  Returns -1 and leaves errno at
  * os_errno, as a read() does. */

@@ -4,6 +4,7 @@
 #include <ahead/read.h>
 
 #include "error.h"
+#include "lz4_block.h"
 #include "source/decoder.h"
 #include "source/magic.h"
 
@@ -11,28 +12,6 @@
 #include <lz4.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
-
-/*      0        8     9              13            17         21
- *      |LZ4Block|token|compressed len|original len |checksum  |payload... */
-enum {
-    HEADER_BYTES = 21,
-    TOKEN_AT = 8,
-    COMPRESSED_AT = 9,
-    ORIGINAL_AT = 13,
-    CHECKSUM_AT = 17,
-
-    METHOD_RAW = 0x10,
-    METHOD_LZ4 = 0x20,
-
-    LEAST_LEVEL_BITS = 10,      /* level 0: blocks of 1 KiB at most */
-    MOST_BYTES = 1 << (10 + 15) /* level 15 */
-};
-
-static const char magic[] = "LZ4Block";
-
-static const uint32_t checksum_seed = 0x9747b28c;
-static const uint32_t checksum_mask = 0x0fffffff; /* lz4-java keeps 28 bits */
 
 struct lz4_block {
     struct ahead_decoder d; /* first: they have one address */
@@ -49,11 +28,11 @@ struct header {
 static struct header parse(const uint8_t *p)
 {
     return (struct header){
-        .method = p[TOKEN_AT] & 0xf0,
-        .most = UINT32_C(1) << (LEAST_LEVEL_BITS + (p[TOKEN_AT] & 0x0f)),
-        .compressed = (int32_t)ahead_load_u32_le(p + COMPRESSED_AT),
-        .original = (int32_t)ahead_load_u32_le(p + ORIGINAL_AT),
-        .checksum = ahead_load_u32_le(p + CHECKSUM_AT),
+        .method = p[LZ4BLOCK_TOKEN_AT] & 0xf0,
+        .most = UINT32_C(1) << (LZ4BLOCK_LEAST_LEVEL_BITS + (p[LZ4BLOCK_TOKEN_AT] & 0x0f)),
+        .compressed = (int32_t)ahead_load_u32_le(p + LZ4BLOCK_COMPRESSED_AT),
+        .original = (int32_t)ahead_load_u32_le(p + LZ4BLOCK_ORIGINAL_AT),
+        .checksum = ahead_load_u32_le(p + LZ4BLOCK_CHECKSUM_AT),
     };
 }
 
@@ -64,7 +43,7 @@ static bool is_end_mark(const struct header *h)
 
 static enum ahead_status not_the_magic(const uint8_t *p, uint64_t offset, struct ahead_error *err)
 {
-    const char *name = ahead_magic_name(p, HEADER_BYTES);
+    const char *name = ahead_magic_name(p, LZ4BLOCK_HEADER_BYTES);
 
     if (name)
         return ahead_error_set(err, AHEAD_CORRUPT, offset,
@@ -80,9 +59,9 @@ static enum ahead_status not_the_magic(const uint8_t *p, uint64_t offset, struct
 static enum ahead_status
 check(const uint8_t *p, const struct header *h, uint64_t offset, struct ahead_error *err)
 {
-    if (memcmp(p, magic, TOKEN_AT) != 0)
+    if (memcmp(p, LZ4BLOCK_MAGIC, LZ4BLOCK_TOKEN_AT) != 0)
         return not_the_magic(p, offset, err);
-    if (h->method != METHOD_RAW && h->method != METHOD_LZ4)
+    if (h->method != LZ4BLOCK_RAW && h->method != LZ4BLOCK_LZ4)
         return ahead_error_set(err, AHEAD_CORRUPT, offset,
                                "LZ4Block method at input byte %" PRIu64
                                ": expected 0x10 or 0x20, found 0x%02x",
@@ -92,11 +71,12 @@ check(const uint8_t *p, const struct header *h, uint64_t offset, struct ahead_er
                                "LZ4Block lengths at input byte %" PRIu64 ": %" PRId32
                                " bytes for %" PRId32 ", expected 0 to %" PRIu32,
                                offset, h->compressed, h->original, h->most);
-    if (!h->compressed != !h->original || (h->method == METHOD_RAW && h->compressed != h->original))
+    if (!h->compressed != !h->original ||
+        (h->method == LZ4BLOCK_RAW && h->compressed != h->original))
         return ahead_error_set(
             err, AHEAD_CORRUPT, offset,
             "LZ4Block lengths at input byte %" PRIu64 ": %" PRId32 " %s bytes cannot be %" PRId32,
-            offset, h->compressed, h->method == METHOD_RAW ? "raw" : "LZ4", h->original);
+            offset, h->compressed, h->method == LZ4BLOCK_RAW ? "raw" : "LZ4", h->original);
     if (h->compressed > LZ4_COMPRESSBOUND(h->original))
         return ahead_error_set(err, AHEAD_CORRUPT, offset,
                                "LZ4Block compressed length at input byte %" PRIu64 ": %" PRId32
@@ -118,8 +98,8 @@ static enum ahead_element block_look(const struct ahead_decoder *d, size_t at,
     uint64_t offset = d->in.offset + at;
     struct header h;
 
-    found->len = HEADER_BYTES;
-    if (have < HEADER_BYTES)
+    found->len = LZ4BLOCK_HEADER_BYTES;
+    if (have < LZ4BLOCK_HEADER_BYTES)
         return AHEAD_ELEMENT_CUT;
     h = parse(p);
     if (check(p, &h, offset, err))
@@ -165,19 +145,19 @@ static enum ahead_status block_judge_end(const struct ahead_decoder *d, struct a
     size_t have = ahead_input_len(&d->in);
     uint64_t offset = d->in.offset;
 
-    if (have >= HEADER_BYTES) {
+    if (have >= LZ4BLOCK_HEADER_BYTES) {
         struct header h = parse(ahead_input_bytes(&d->in));
 
         return ahead_error_set(err, AHEAD_TRUNCATED, offset,
                                "LZ4Block block at input byte %" PRIu64
                                ": the input ends after %zu of %" PRId32 " payload bytes",
-                               offset, have - HEADER_BYTES, h.compressed);
+                               offset, have - LZ4BLOCK_HEADER_BYTES, h.compressed);
     }
     if (have)
         return ahead_error_set(err, AHEAD_TRUNCATED, offset,
                                "LZ4Block header at input byte %" PRIu64
                                ": the input ends after %zu of %d bytes",
-                               offset, have, HEADER_BYTES);
+                               offset, have, LZ4BLOCK_HEADER_BYTES);
     if (b->closed || d->opt.compat || (!offset && d->opt.empty_ok))
         return ahead_error_set(err, AHEAD_EOF, offset, "the end");
     return ahead_error_set(err, AHEAD_TRUNCATED, offset,
@@ -189,7 +169,7 @@ static size_t block_unit(const struct ahead_decoder *d)
     struct ahead_error err;
     struct header h;
 
-    if (ahead_input_len(&d->in) < HEADER_BYTES)
+    if (ahead_input_len(&d->in) < LZ4BLOCK_HEADER_BYTES)
         return 0;
     h = parse(ahead_input_bytes(&d->in));
     if (check(ahead_input_bytes(&d->in), &h, 0, &err))
@@ -204,7 +184,7 @@ static enum ahead_status decode(const struct header *h, const uint8_t *payload, 
 {
     int n;
 
-    if (h->method == METHOD_RAW) {
+    if (h->method == LZ4BLOCK_RAW) {
         memcpy(dst, payload, (size_t)h->original);
         return AHEAD_OK;
     }
@@ -225,7 +205,7 @@ static enum ahead_status decode(const struct header *h, const uint8_t *payload, 
 static enum ahead_status
 verify(const struct header *h, const uint8_t *bytes, uint64_t offset, struct ahead_error *err)
 {
-    uint32_t sum = XXH32(bytes, (size_t)h->original, checksum_seed) & checksum_mask;
+    uint32_t sum = ahead_lz4_block_sum(bytes, (size_t)h->original);
 
     if (sum == h->checksum)
         return AHEAD_OK;
@@ -249,13 +229,13 @@ block_make(struct ahead_decoder *d, const struct ahead_note *note, struct ahead_
         uint64_t offset = blocks.offset + at;
 
         if (!is_end_mark(&h)) {
-            st = decode(&h, blocks.bytes + at + HEADER_BYTES, dst + *len, offset, err);
+            st = decode(&h, blocks.bytes + at + LZ4BLOCK_HEADER_BYTES, dst + *len, offset, err);
             if (!st && !d->opt.no_checksums)
                 st = verify(&h, dst + *len, offset, err);
             if (!st)
                 *len += (size_t)h.original;
         }
-        at += HEADER_BYTES + (size_t)h.compressed;
+        at += LZ4BLOCK_HEADER_BYTES + (size_t)h.compressed;
     }
     return st;
 }
@@ -268,7 +248,7 @@ static void block_reset(struct ahead_decoder *d)
 }
 
 static const struct ahead_decoder_format lz4_block_format = {
-    .max_block_bytes = MOST_BYTES,
+    .max_block_bytes = LZ4BLOCK_MOST_BYTES,
     .look = block_look,
     .take = block_take,
     .pass = block_pass,
@@ -296,11 +276,5 @@ enum ahead_status ahead_lz4_block_init(struct ahead_source *out, struct ahead_in
 enum ahead_status ahead_source_lz4_block(struct ahead_source *out, struct ahead_source inner,
                                          const struct ahead_lz4_options *opt)
 {
-    enum ahead_status st = ahead_decoder_check(out, inner, opt);
-    struct ahead_input in;
-
-    if (st)
-        return st;
-    ahead_input_init(&in, inner);
-    return ahead_lz4_block_init(out, &in, opt);
+    return ahead_decoder_open(out, inner, opt, ahead_lz4_block_init);
 }

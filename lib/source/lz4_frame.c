@@ -763,11 +763,5 @@ enum ahead_status ahead_lz4_frame_init(struct ahead_source *out, struct ahead_in
 enum ahead_status ahead_source_lz4_frame(struct ahead_source *out, struct ahead_source inner,
                                          const struct ahead_lz4_options *opt)
 {
-    enum ahead_status st = ahead_decoder_check(out, inner, opt);
-    struct ahead_input in;
-
-    if (st)
-        return st;
-    ahead_input_init(&in, inner);
-    return ahead_lz4_frame_init(out, &in, opt);
+    return ahead_decoder_open(out, inner, opt, ahead_lz4_frame_init);
 }

@@ -5,34 +5,15 @@
 #include <ahead/writer.h>
 
 #include "error.h"
+#include "lz4_block.h"
 #include "write/outlet.h"
 
 #include <lz4.h>
 #include <lz4hc.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
-/*      0        8     9              13            17         21
- *      |LZ4Block|token|compressed len|original len |checksum  |payload... */
-enum {
-    HEADER_BYTES = 21,
-    TOKEN_AT = 8,
-    COMPRESSED_AT = 9,
-    ORIGINAL_AT = 13,
-    CHECKSUM_AT = 17,
-
-    METHOD_RAW = 0x10,
-    METHOD_LZ4 = 0x20,
-
-    LEAST_LEVEL_BITS = 10, /* level 0: blocks of 1 KiB at most */
-    LEAST_BYTES = 64,
-    MOST_BYTES = 1 << 25,
-    DEFAULT_BYTES = 32 * 1024
-};
-
-static const uint32_t checksum_seed = 0x9747b28c;
-static const uint32_t checksum_mask = 0x0fffffff; /* lz4-java keeps 28 bits */
+enum { LEAST_BYTES = 64, DEFAULT_BYTES = 32 * 1024 }; /* of a block */
 
 struct lz4_block {
     struct ahead_outlet out; /* see outlet.h */
@@ -56,11 +37,11 @@ static void put_header(const struct lz4_block *b, unsigned method, size_t compre
 {
     uint8_t *p = b->encoded;
 
-    memcpy(p, "LZ4Block", TOKEN_AT);
-    p[TOKEN_AT] = (uint8_t)(method | b->size_level);
-    ahead_store_u32_le(p + COMPRESSED_AT, (uint32_t)compressed);
-    ahead_store_u32_le(p + ORIGINAL_AT, (uint32_t)original);
-    ahead_store_u32_le(p + CHECKSUM_AT, checksum);
+    memcpy(p, LZ4BLOCK_MAGIC, LZ4BLOCK_TOKEN_AT);
+    p[LZ4BLOCK_TOKEN_AT] = (uint8_t)(method | b->size_level);
+    ahead_store_u32_le(p + LZ4BLOCK_COMPRESSED_AT, (uint32_t)compressed);
+    ahead_store_u32_le(p + LZ4BLOCK_ORIGINAL_AT, (uint32_t)original);
+    ahead_store_u32_le(p + LZ4BLOCK_CHECKSUM_AT, checksum);
 }
 
 /* The length of the LZ4 form of src at dst, which has room for any. */
@@ -82,17 +63,17 @@ static size_t compress(const struct lz4_block *b, uint8_t *dst, const uint8_t *s
 static enum ahead_status
 put_block(struct lz4_block *b, const uint8_t *src, size_t len, struct ahead_error *err)
 {
-    uint32_t checksum = XXH32(src, len, checksum_seed) & checksum_mask;
-    size_t n = compress(b, b->encoded + HEADER_BYTES, src, len);
+    uint32_t checksum = ahead_lz4_block_sum(src, len);
+    size_t n = compress(b, b->encoded + LZ4BLOCK_HEADER_BYTES, src, len);
 
     if (n == 0 || n >= len) {
         n = len;
-        memcpy(b->encoded + HEADER_BYTES, src, len);
-        put_header(b, METHOD_RAW, len, len, checksum);
+        memcpy(b->encoded + LZ4BLOCK_HEADER_BYTES, src, len);
+        put_header(b, LZ4BLOCK_RAW, len, len, checksum);
     } else {
-        put_header(b, METHOD_LZ4, n, len, checksum);
+        put_header(b, LZ4BLOCK_LZ4, n, len, checksum);
     }
-    return ahead_outlet_write(&b->out, b->encoded, HEADER_BYTES + n, err);
+    return ahead_outlet_write(&b->out, b->encoded, LZ4BLOCK_HEADER_BYTES + n, err);
 }
 
 /* Ends the block that is being collected, if there is a byte in it. */
@@ -149,8 +130,8 @@ static enum ahead_status block_finish(void *ctx, struct ahead_error *err)
     enum ahead_status st = end_block(b, err);
 
     if (!st) {
-        put_header(b, METHOD_RAW, 0, 0, 0);
-        st = ahead_outlet_write(&b->out, b->encoded, HEADER_BYTES, err);
+        put_header(b, LZ4BLOCK_RAW, 0, 0, 0);
+        st = ahead_outlet_write(&b->out, b->encoded, LZ4BLOCK_HEADER_BYTES, err);
     }
     return st ? st : ahead_outlet_finish(&b->out, err);
 }
@@ -194,7 +175,7 @@ static uint8_t size_level_of(size_t block_bytes)
 {
     uint8_t level = 0;
 
-    while ((size_t)1 << (LEAST_LEVEL_BITS + level) < block_bytes)
+    while ((size_t)1 << (LZ4BLOCK_LEAST_LEVEL_BITS + level) < block_bytes)
         level++;
     return level;
 }
@@ -209,7 +190,7 @@ static struct lz4_block *create(const struct ahead_lz4_encode_options *opt, size
     b->block_bytes = block_bytes;
     b->size_level = size_level_of(block_bytes);
     b->block = malloc(block_bytes);
-    b->encoded = malloc(HEADER_BYTES + (size_t)LZ4_compressBound((int)block_bytes));
+    b->encoded = malloc(LZ4BLOCK_HEADER_BYTES + (size_t)LZ4_compressBound((int)block_bytes));
     b->state =
         malloc((size_t)(opt->level < LZ4HC_CLEVEL_MIN ? LZ4_sizeofState() : LZ4_sizeofStateHC()));
     if (b->block && b->encoded && b->state)
@@ -229,7 +210,7 @@ enum ahead_status ahead_sink_lz4_block(struct ahead_sink *out, struct ahead_sink
         opt = &defaults;
     block_bytes = opt->block_bytes ? opt->block_bytes : DEFAULT_BYTES;
     if (!out || !inner.ops || !inner.ops->write || block_bytes < LEAST_BYTES ||
-        block_bytes > MOST_BYTES)
+        block_bytes > LZ4BLOCK_MOST_BYTES)
         return ahead_sink_refuse(out, inner, AHEAD_INVALID);
     b = create(opt, block_bytes);
     if (!b)

@@ -254,19 +254,11 @@ static enum ahead_status look(struct ahead_sink *out, struct ahead_fd *d)
     return AHEAD_OK;
 }
 
-/* A constructor gives up: the descriptor is closed, *out is zero, errno set. */
 static enum ahead_status refuse(struct ahead_sink *out, struct ahead_fd *d, enum ahead_status st)
 {
-    struct ahead_error ignored;
-    int saved;
-
-    (void)ahead_fail_errno(st);
-    saved = errno;
-    (void)ahead_fd_close(d, &ignored);
-    errno = saved;
     if (out)
         *out = (struct ahead_sink){ .ops = NULL };
-    return st;
+    return ahead_fd_give_up(d, st);
 }
 
 enum ahead_status ahead_sink_fd(struct ahead_sink *out, int fd, unsigned flags)
