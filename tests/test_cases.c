@@ -1,146 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cases.c - the files of tests/data, each as its manifest says.
- *
- * A row of MANIFEST.tsv: file, format, mode, status, bytes, sha256 of them,
- * offset of the fault in the file, options, what it is.  A row holds in both
- * modes unless there is one for compat with the same file and options. */
+/* test_cases.c - plain bytes, LZ4 frames and LZ4Block streams of tests/data, each decoded in every
+ * way as its manifest says; partitions of a file are in test_format_cases.c. */
 #include <ahead/lz4.h>
 #include <ahead/stream.h>
 
 #include "support/decode.h"
 #include "support/expect.h"
+#include "support/manifest.h"
 #include "support/sha256.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct file {
-    uint8_t *data;
-    size_t len;
-};
+enum { PLENTY = 1 << 20 };
 
-struct row {
-    const char *file, *format, *mode, *status, *bytes, *sha256, *offset, *options, *note;
-};
-
-enum { MOST_ROWS = 600, PLENTY = 1 << 20 };
-
-static struct file load(const char *name)
+static struct bytes set_options(const struct row *row, bool compat, struct ahead_lz4_options *opt)
 {
-    char path[512];
-    struct file f;
-    FILE *in;
+    const char *name = row_option(row, "dict");
+    struct bytes dict = { .p = NULL };
 
-    snprintf(path, sizeof path, "%s/%s", TESTS_DATA, name);
-    in = fopen(path, "rb");
-    expect_note("%s", path);
-    expect_true(in);
-    fseek(in, 0, SEEK_END);
-    f.len = (size_t)ftell(in);
-    rewind(in);
-    f.data = malloc(f.len + 1);
-    expect_size(fread(f.data, 1, f.len, in), f.len);
-    f.data[f.len] = '\0';
-    fclose(in);
-    expect_no_note();
-    return f;
-}
-
-/* Cuts the text into rows; returns how many. */
-static size_t parse(char *text, struct row rows[MOST_ROWS])
-{
-    size_t n = 0;
-    char *line, *lines = text;
-
-    strsep(&lines, "\n"); /* the header */
-    while ((line = strsep(&lines, "\n")) && *line) {
-        const char **field = &rows[n].file;
-
-        expect_true(n < MOST_ROWS);
-        for (unsigned i = 0; i < 9; i++) {
-            *field = strsep(&line, "\t");
-            expect_true(*field++);
-        }
-        n++;
-    }
-    return n;
-}
-
-static bool same_input(const struct row *a, const struct row *b)
-{
-    return !strcmp(a->file, b->file) && !strcmp(a->format, b->format) &&
-           !strcmp(a->options, b->options);
-}
-
-static bool has_compat_row(const struct row *rows, size_t n, const struct row *row)
-{
-    for (size_t i = 0; i < n; i++)
-        if (same_input(&rows[i], row) && !strcmp(rows[i].mode, "compat"))
-            return true;
-    return false;
-}
-
-/* The value of an option, into `value`; NULL: not there. */
-static const char *option(const struct row *row, const char *key, char value[64])
-{
-    const char *at = row->options;
-    size_t len = strlen(key);
-
-    for (; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-        if (!strncmp(at, key, len) && at[len] == '=') {
-            size_t n = strcspn(at + len + 1, ",");
-
-            snprintf(value, 64, "%.*s", (int)n, at + len + 1);
-            return value;
-        }
-    }
-    return NULL;
-}
-
-static size_t load_be(const uint8_t *p)
-{
-    uint64_t v = 0;
-
-    for (unsigned i = 0; i < 8; i++)
-        v = v << 8 | p[i];
-    return (size_t)v;
-}
-
-/* A partition of a shuffle file is an input of its own, and may be empty. */
-static void cut_partition(const struct row *row, struct feed *f, struct ahead_lz4_options *opt)
-{
-    char name[64], number[64];
-    struct file index;
-    size_t at, end, i;
-
-    if (!option(row, "index", name))
-        return;
-    index = load(name);
-    i = (size_t)atoi(option(row, "partition", number));
-    at = load_be(index.data + 8 * i);
-    end = load_be(index.data + 8 * i + 8);
-    f->data += at;
-    f->len = (end < f->len ? end : f->len) - at;
-    opt->empty_ok = true;
-    free(index.data);
-}
-
-static struct file set_options(const struct row *row, bool compat, struct ahead_lz4_options *opt)
-{
-    struct file dict = { .data = NULL };
-    char value[64];
-
-    *opt = (struct ahead_lz4_options){ .compat = compat };
-    if (option(row, "max_block", value))
-        opt->max_block_bytes = (size_t)atol(value);
-    if (option(row, "dict_id", value))
-        opt->dict_id = (uint32_t)atol(value);
-    if (option(row, "dict", value)) {
-        dict = load(value);
-        opt->dict = dict.data;
-        opt->dict_len = dict.len;
-    }
+    if (name)
+        dict = data_load(name);
+    *opt = (struct ahead_lz4_options){
+        .compat = compat,
+        .max_block_bytes = (size_t)row_number(row, "max_block", 0),
+        .dict = dict.p,
+        .dict_len = dict.len,
+        .dict_id = (uint32_t)row_number(row, "dict_id", 0),
+    };
     return dict;
 }
 
@@ -226,13 +114,13 @@ static void try_streams(const struct row *row, struct feed f, const struct ahead
 
 static void try_row(const struct row *row, bool compat)
 {
-    struct file in = load(row->file);
+    struct bytes in = data_load(row->file);
     struct ahead_lz4_options opt;
-    struct file dict = set_options(row, compat, &opt);
+    struct bytes dict = set_options(row, compat, &opt);
     struct decoded good = { .bytes = NULL };
 
     for (each_way(how)) {
-        struct feed f = { .data = in.data,
+        struct feed f = { .data = in.p,
                           .len = in.len,
                           .piece = 70000,
                           .random = true,
@@ -245,7 +133,6 @@ static void try_row(const struct row *row, bool compat)
             way = (struct decode){ .way = DECODE_READ, .window = 1000 };
         if (way.window && way.window < 4096 && atol(row->bytes) > PLENTY)
             continue; /* takes long, and shows nothing that the smaller files do not */
-        cut_partition(row, &f, &opt);
         if (how == decode_ways)
             try_streams(row, f, &opt, &good);
         expect_note("%s, %s, %s, way %d: %s", row->file, row->options, compat ? "compat" : "strict",
@@ -255,40 +142,21 @@ static void try_row(const struct row *row, bool compat)
         expect_int(f.closed, 1);
     }
     free(good.bytes);
-    free(in.data);
-    free(dict.data);
-}
-
-static void try_format(const char *format, size_t least)
-{
-    static struct row rows[MOST_ROWS];
-    struct file manifest = load("MANIFEST.tsv");
-    size_t n = parse((char *)manifest.data, rows), tried = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(rows[i].format, format) != 0)
-            continue;
-        tried++;
-        if (!strcmp(rows[i].mode, "strict"))
-            try_row(&rows[i], false);
-        if (!strcmp(rows[i].mode, "compat") || !has_compat_row(rows, n, &rows[i]))
-            try_row(&rows[i], true);
-    }
-    expect_true(tried >= least);
-    free(manifest.data);
+    free(in.p);
+    free(dict.p);
 }
 
 Test(cases, plain, .timeout = 60 * TIME_SCALE)
 {
-    try_format("plain", 10);
+    manifest_try("plain", ROWS_WHOLE, 10, try_row);
 }
 
 Test(cases, lz4_block, .timeout = 120 * TIME_SCALE)
 {
-    try_format("lz4-block", 132);
+    manifest_try("lz4-block", ROWS_WHOLE, 128, try_row);
 }
 
 Test(cases, lz4_frame, .timeout = 120 * TIME_SCALE)
 {
-    try_format("lz4-frame", 138);
+    manifest_try("lz4-frame", ROWS_WHOLE, 138, try_row);
 }

@@ -1,110 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_format_cases.c - spills, Comet's shuffle files and indexed partitions of tests/data, each as
- * its manifest says.
- *
- * A row of FORMATS.tsv: file, format, mode, status, bytes delivered, sha256 of them, offset of the
- * fault in the file, options, what it is.  Delivered are: of a spill each record's header and bytes,
- * of Comet's frames the bodies.  A row holds in both modes unless there is one for compat with the
- * same file and options. */
+ * its manifest says. */
 #include <ahead/ahead.h>
 #include <ahead/lz4.h>
 
-#include "support/bytes.h"
 #include "support/expect.h"
+#include "support/manifest.h"
 #include "support/reading.h"
 #include "support/sha256.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* ---- the manifest ---- */
-
-struct row {
-    const char *file, *format, *mode, *status, *bytes, *sha256, *offset, *options, *note;
-};
-
-enum { MOST_ROWS = 300, COLUMNS = 9 };
-
-static struct row rows[MOST_ROWS];
-static size_t rows_len;
-
-static const char *path_of(const char *file)
-{
-    static char path[512];
-
-    snprintf(path, sizeof path, "%s/%s", TESTS_DATA, file);
-    return path;
-}
-
-static char *load_text(const char *file)
-{
-    FILE *in = fopen(path_of(file), "rb");
-    struct bytes text = { 0 };
-    size_t n;
-
-    expect_note("%s", file);
-    expect_true(in);
-    while ((n = fread(bytes_reserve(&text, 4096), 1, 4096, in)) > 0)
-        text.len += n;
-    fclose(in);
-    bytes_add(&text, "", 1);
-    return (char *)text.p;
-}
-
-/* Returns what the rows point into. */
-static char *load_rows(void)
-{
-    char *text = load_text("FORMATS.tsv"), *lines = text, *line;
-
-    strsep(&lines, "\n"); /* the header */
-    while ((line = strsep(&lines, "\n")) && *line) {
-        const char **field = &rows[rows_len].file;
-
-        expect_true(rows_len < MOST_ROWS);
-        for (unsigned i = 0; i < COLUMNS; i++) {
-            field[i] = strsep(&line, "\t");
-            expect_true(field[i]);
-        }
-        rows_len++;
-    }
-    return text;
-}
-
-static bool has_compat_row(const struct row *row)
-{
-    for (size_t i = 0; i < rows_len; i++)
-        if (!strcmp(rows[i].file, row->file) && !strcmp(rows[i].options, row->options) &&
-            !strcmp(rows[i].mode, "compat"))
-            return true;
-    return false;
-}
-
-/* The value of an option; NULL: not there.  Valid until the next call. */
-static const char *option(const struct row *row, const char *key)
-{
-    static char value[64];
-    size_t len = strlen(key);
-
-    for (const char *at = row->options; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (!strncmp(at, key, len) && at[len] == '=') {
-            snprintf(value, sizeof value, "%.*s", (int)strcspn(at + len + 1, ","), at + len + 1);
-            return value;
-        }
-    return NULL;
-}
-
-static uint64_t number(const struct row *row, const char *key, uint64_t otherwise)
-{
-    const char *value = option(row, key);
-
-    return value ? strtoull(value, NULL, 10) : otherwise;
-}
-
-/* ---- one row ---- */
 
 /* What a read came to. */
 struct outcome {
@@ -117,7 +26,7 @@ struct outcome {
 static enum ahead_status
 open_source(const struct row *row, struct ahead_source *src, struct ahead_error *err)
 {
-    int fd = open(path_of(row->file), O_RDONLY | O_CLOEXEC);
+    int fd = open(data_path(row->file), O_RDONLY | O_CLOEXEC);
     struct ahead_index *x;
     struct ahead_source index;
     uint64_t offset, length;
@@ -125,18 +34,18 @@ open_source(const struct row *row, struct ahead_source *src, struct ahead_error 
     struct stat file;
 
     expect_true(fd >= 0);
-    if (!option(row, "index")) {
+    if (!row_option(row, "index")) {
         expect_status(ahead_source_fd(src, fd, AHEAD_FD_CLOSE), AHEAD_OK);
         return AHEAD_OK;
     }
     expect_int(fstat(fd, &file), 0);
-    expect_status(ahead_source_path(&index, path_of(option(row, "index"))), AHEAD_OK);
+    expect_status(ahead_source_path(&index, data_path(row_option(row, "index"))), AHEAD_OK);
     st = ahead_index_open(&x, index, (uint64_t)file.st_size, err);
     if (st) {
         close(fd);
         return st;
     }
-    expect_status(ahead_index_range(x, (size_t)number(row, "partition", 0), &offset, &length),
+    expect_status(ahead_index_range(x, (size_t)row_number(row, "partition", 0), &offset, &length),
                   AHEAD_OK);
     ahead_index_close(x);
     expect_status(ahead_source_range(src, fd, offset, length, AHEAD_FD_CLOSE), AHEAD_OK);
@@ -151,8 +60,10 @@ static void add_be(struct bytes *b, uint64_t v, unsigned width)
 static void
 read_spill(const struct row *row, bool compat, struct ahead_stream *s, struct outcome *o)
 {
-    struct ahead_spill_options opt = { .max_record_bytes = (uint32_t)number(row, "max_record", 0),
-                                       .compat = compat };
+    struct ahead_spill_options opt = {
+        .max_record_bytes = (uint32_t)row_number(row, "max_record", 0),
+        .compat = compat,
+    };
     struct ahead_spill_reader *r;
     struct ahead_spill_record rec;
 
@@ -173,7 +84,7 @@ static bool add_body(const struct row *row, const struct ahead_frame *f, struct 
     uint8_t *body = NULL;
     size_t len;
 
-    if (!option(row, "decode")) {
+    if (!row_option(row, "decode")) {
         bytes_add(&o->got, f->body, f->body_len);
         return true;
     }
@@ -186,15 +97,15 @@ static bool add_body(const struct row *row, const struct ahead_frame *f, struct 
 static void read_comet(const struct row *row, struct ahead_stream *s, struct outcome *o)
 {
     struct ahead_frame_format fmt = ahead_frame_comet;
-    uint32_t fields = (uint32_t)number(row, "fields", 0);
+    uint32_t fields = (uint32_t)row_number(row, "fields", 0);
     struct ahead_frame_reader *r;
     struct ahead_frame f;
     bool good = true;
 
-    if (option(row, "fields"))
+    if (row_option(row, "fields"))
         fmt.check_ctx = &fields;
-    if (option(row, "max_frame"))
-        fmt.max_length = number(row, "max_frame", 0) + 8;
+    if (row_option(row, "max_frame"))
+        fmt.max_length = row_number(row, "max_frame", 0) + 8;
     expect_status(ahead_frame_reader_open(&r, s, &fmt), AHEAD_OK);
     while (good && !ahead_frame_next(r, &f)) {
         good = add_body(row, &f, o);
@@ -218,14 +129,14 @@ static void read_bytes(struct ahead_stream *s, struct outcome *o)
 static struct outcome read_row(const struct row *row, bool compat, const struct ahead_options *opt)
 {
     bool spill = !strcmp(row->format, "spill"), comet = !strcmp(row->format, "comet");
-    struct ahead_lz4_options lz4 = { .compat = compat, .empty_ok = option(row, "index") };
+    struct ahead_lz4_options lz4 = { .compat = compat, .empty_ok = row_option(row, "index") };
     struct outcome o = { .err = { .status = AHEAD_OK } };
     struct ahead_source src;
     struct ahead_stream *s;
 
     if (open_source(row, &src, &o.err))
         return o;
-    if (!comet && !option(row, "inner"))
+    if (!comet && !row_option(row, "inner"))
         expect_status(ahead_source_lz4_block(&src, src, &lz4), AHEAD_OK);
     expect_status(ahead_open(&s, src, opt), AHEAD_OK);
     if (spill)
@@ -283,37 +194,18 @@ static void try_row(const struct row *row, bool compat)
     }
 }
 
-static void try_format(const char *format, size_t how_many)
-{
-    char *text = load_rows();
-    size_t tried = 0;
-
-    for (size_t i = 0; i < rows_len; i++) {
-        const struct row *row = &rows[i];
-
-        if (strcmp(row->format, format) != 0)
-            continue;
-        tried++;
-        if (!strcmp(row->mode, "strict"))
-            try_row(row, false);
-        if (!strcmp(row->mode, "compat") || !has_compat_row(row))
-            try_row(row, true);
-    }
-    expect_size(tried, how_many);
-    free(text);
-}
-
 Test(format_cases, spill, .timeout = 120 * TIME_SCALE)
 {
-    try_format("spill", 56);
+    manifest_try("spill", ROWS_WHOLE, 56, try_row);
 }
 
 Test(format_cases, comet, .timeout = 120 * TIME_SCALE)
 {
-    try_format("comet", 78);
+    manifest_try("comet", ROWS_WHOLE, 76, try_row);
 }
 
 Test(format_cases, partitions_by_their_index, .timeout = 60 * TIME_SCALE)
 {
-    try_format("lz4-block", 11);
+    manifest_try("lz4-block", ROWS_INDEXED, 11, try_row);
+    manifest_try("comet", ROWS_INDEXED, 2, try_row);
 }
