@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* frames.c - `ahead frames`: the shuffle blocks of a Comet shuffle file, checked. */
-#include "comet.h"
 #include "input.h"
 #include "json.h"
 #include "output.h"
@@ -30,8 +29,13 @@ static const char help[] =
     "START, LEN and SIZE take K, M and G (of 1024).\n"
     "Exit: 0, all was well; 1, FILE or the output failed; 2, a wrong call.\n";
 
-/* What max_length counts and --max-frame does not: the field count. */
-enum { FIELDS_BYTES = 8 };
+/* In a header. */
+enum {
+    FIELDS_AT = 8,
+    FIELDS_BYTES = 8, /* max_length counts them, --max-frame does not */
+    TAG_AT = 16,
+    FLAG = 0x80 /* in the tag's first byte */
+};
 
 struct frames_options {
     struct input_options input;
@@ -45,8 +49,9 @@ struct frames {
     const struct frames_options *o;
     struct output *out;
     struct json json;
-    struct bytes room;
+    uint8_t *decoded; /* the last body, if they are to be */
     struct ahead_error end;
+    uint64_t from; /* where in the file they begin */
     uint64_t count;
     uint64_t body_bytes; /* as they are in the file */
     uint64_t flagged;    /* frames that have lengths for offsets */
@@ -122,29 +127,51 @@ static int parse(struct frames_options *o, int argc, char **argv)
 
 /* ---- frames ---- */
 
-static void print_frame(const struct comet_block *b, const struct ahead_frame *f)
+/* What the header of a frame says. */
+struct block {
+    uint64_t at; /* in the file */
+    uint32_t fields;
+    char tag[5]; /* as "LZ4_", without the flag: */
+    bool offsets_as_lengths;
+    size_t body_bytes;
+};
+
+static struct block parse_block(const struct frames *fs, const struct ahead_frame *f)
 {
-    printf("byte %-12" PRIu64 "  %" PRIu32 " fields  %s%s  body of %zu\n", f->offset, b->fields,
-           b->tag, b->offsets_as_lengths ? ", offsets as lengths" : "", f->body_len);
+    const uint8_t *tag = f->header + TAG_AT;
+
+    return (struct block){
+        .at = fs->from + f->offset,
+        .fields = ahead_load_u32_le(f->header + FIELDS_AT), /* 64 bits, but never above 31 */
+        .tag = { (char)(tag[0] & ~FLAG), (char)tag[1], (char)tag[2], (char)tag[3] },
+        .offsets_as_lengths = tag[0] & FLAG,
+        .body_bytes = f->body_len,
+    };
 }
 
-static void json_frame(struct json *j, const struct comet_block *b, const struct ahead_frame *f)
+static void print_block(const struct block *b)
+{
+    printf("byte %-12" PRIu64 "  %" PRIu32 " fields  %s%s  body of %zu\n", b->at, b->fields, b->tag,
+           b->offsets_as_lengths ? ", offsets as lengths" : "", b->body_bytes);
+}
+
+static void json_block(struct json *j, const struct block *b)
 {
     json_item_begin(j);
-    json_number(j, "offset", f->offset);
+    json_number(j, "offset", b->at);
     json_number(j, "fields", b->fields);
     json_text(j, "tag", b->tag);
     json_bool(j, "offsets_as_lengths", b->offsets_as_lengths);
-    json_number(j, "body_bytes", f->body_len);
+    json_number(j, "body_bytes", b->body_bytes);
     json_item_end(j);
 }
 
-static void add(struct frames *fs, const struct comet_block *b, const struct ahead_frame *f)
+static void add(struct frames *fs, const struct block *b)
 {
     fs->count++;
-    fs->body_bytes += f->body_len;
+    fs->body_bytes += b->body_bytes;
     if (b->offsets_as_lengths && fs->flagged++ == 0)
-        fs->flagged_at = f->offset;
+        fs->flagged_at = b->at;
 }
 
 /* false: that was all.  A body that cannot be decoded is the end of the input,
@@ -152,19 +179,23 @@ static void add(struct frames *fs, const struct comet_block *b, const struct ahe
 static bool show(struct frames *fs, const struct ahead_frame *f)
 {
     const struct frames_options *o = fs->o;
-    struct comet_block block = comet_look(f);
+    struct block block = parse_block(fs, f);
     const uint8_t *body = f->body;
     size_t len = f->body_len;
 
-    if (o->decode && comet_decode(f, &fs->room, &body, &len, &fs->end))
-        return false;
-    add(fs, &block, f);
+    if (o->decode) {
+        /* More than INT32_MAX bytes its writer could not have held. */
+        if (ahead_frame_comet_decode(f, INT32_MAX, &fs->decoded, &len, &fs->end))
+            return false;
+        body = fs->decoded;
+    }
+    add(fs, &block);
     if (o->raw)
         return output_put(fs->out, body, len);
     if (o->json)
-        json_frame(&fs->json, &block, f);
+        json_block(&fs->json, &block);
     else
-        print_frame(&block, f);
+        print_block(&block);
     return output_printed();
 }
 
@@ -239,7 +270,8 @@ int frames_main(int argc, char **argv)
         return code;
     if (!input_open(&in, argv[optind], &o.input) || !output_open(&out))
         return EXIT_FAILED;
+    fs.from = in.from;
     good = frames(&fs, &in);
-    free(fs.room.data);
+    free(fs.decoded);
     return good ? EXIT_WELL : EXIT_FAILED;
 }

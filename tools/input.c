@@ -330,6 +330,7 @@ bool input_open(struct input *in, const char *name, const struct input_options *
     enum ahead_status st;
 
     *in = (struct input){ .name = name, .size = UINT64_MAX, .start = -1 };
+    in->from = o->ranged ? o->start : 0;
     in->fd = is_stdin(name) ? STDIN_FILENO : open_file(name);
     if (in->fd < 0)
         return refused(name, AHEAD_IO);
@@ -362,8 +363,23 @@ static void leave_stdin(const struct input *in, uint64_t delivered, const struct
         lseek(in->fd, in->start + (off_t)end->source_offset, SEEK_SET);
 }
 
+/* A person looks for a place in the file; the library counts from the start of
+ * the range, also in its text. */
+static struct ahead_error in_file(const struct input *in, const struct ahead_error *end)
+{
+    struct ahead_error err = *end;
+
+    if (in->from == 0 || end->source_offset == UINT64_MAX)
+        return err;
+    err.source_offset += in->from;
+    snprintf(err.text, sizeof err.text, "in the input from byte %" PRIu64 " on: %.140s", in->from,
+             end->text);
+    return err;
+}
+
 bool input_end(const struct input *in, const struct ahead_error *end, enum ahead_status closed)
 {
+    const struct ahead_error placed = in_file(in, end);
     const struct ahead_error not_closed = {
         .status = closed,
         .offset = end->offset,
@@ -373,7 +389,7 @@ bool input_end(const struct input *in, const struct ahead_error *end, enum ahead
 
     leave_stdin(in, end->offset, end);
     if (end->status != AHEAD_EOF)
-        report_error(in->name, end);
+        report_error(in->name, &placed);
     else if (closed)
         report_error(in->name, &not_closed);
     return end->status == AHEAD_EOF && !closed;

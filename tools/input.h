@@ -64,6 +64,7 @@ struct input {
     const char *name;  /* "-": standard input */
     int fd;            /* the stream's, until it is closed */
     uint64_t size;     /* UINT64_MAX: not known */
+    uint64_t from;     /* where in the file it begins: the start of a range */
     off_t start;       /* where standard input stood; -1: it is none, or cannot be sought */
     bool decoded;      /* what the stream delivers are not the bytes of the file */
     uint64_t began_ns; /* when it was open, and before its format was looked at */

@@ -94,6 +94,7 @@ byte 974           3 fields  NONE, offsets as lengths  body of 785
 c-flag-mixed.comet: 3 frames, 1719 bytes in their bodies
 END
 expect "frames" 0 wanted "" -- frames c-flag-mixed.comet
+cp wanted listed
 echo '{"file":"c-flag-mixed.comet","frames":[{"offset":0,"fields":3,"tag":"LZ4_","offsets_as_lengths":true,"body_bytes":467},{"offset":487,"fields":3,"tag":"LZ4_","offsets_as_lengths":false,"body_bytes":467},{"offset":974,"fields":3,"tag":"NONE","offsets_as_lengths":true,"body_bytes":785}],"status":"EOF","body_bytes":1719}' > wanted
 expect "frames as JSON" 0 wanted "" -- frames --json c-flag-mixed.comet
 is_json "frames"
@@ -103,12 +104,17 @@ tail -c +508 c-flag-mixed.comet | head -c 467 > wanted
 expect "a frame of a range" 0 wanted "" -- frames --raw --range 487:487 c-flag-mixed.comet
 "$program" cat wanted > decoded
 expect "a frame, decoded" 0 decoded "" -- frames --decode --range 487:487 c-flag-mixed.comet
+sed -n '2p' listed > wanted
+echo 'c-flag-mixed.comet: 1 frames, 467 bytes in their bodies' >> wanted
+expect "places are those in the file" 0 wanted "" -- frames --range 487:487 c-flag-mixed.comet
+run frames --json --range 487:487 c-flag-mixed.comet
+matches "places are those in the file, as JSON" out '"frames":\[\{"offset":487,'
 run frames --decode c-flag-mixed.comet
 is "frames with the flag, decoded: exit code" $code 0
 is "frames with the flag, decoded: a note" "$(cat err)" \
     "ahead: c-flag-mixed.comet: 2 of 3 frames, the first at byte 0, have lengths where Arrow has offsets"
 expect "a codec that is not here" 1 "" \
-    "ahead: e-comet-zstd.comet: UNSUPPORTED at input byte 0, after 0 bytes: the body of the frame: ZSTD is not decoded here" \
+    "ahead: e-comet-zstd.comet: UNSUPPORTED at input byte 0, after 0 bytes: a ZSTD body cannot be decoded here" \
     -- frames --decode e-comet-zstd.comet
 run frames --decode --raw e-comet-lz4.comet
 cp out all
@@ -118,6 +124,11 @@ is "a field count that is met" $code 0
 run frames --fields 5 e-comet-lz4.comet
 is "a field count that is not" $code 1
 matches "a field count that is not: standard error" err '^ahead: e-comet-lz4\.comet: CORRUPT at input byte 0, after 0 bytes: '
+run frames --fields 5 --index e-comet-lz4.index --partition 2 e-comet-lz4.comet
+at=$((0x$(od -An -tx1 -j 16 -N 8 e-comet-lz4.index | tr -d ' ')))
+is "a fault in a partition: standard error" "$(cat err)" "ahead: e-comet-lz4.comet: CORRUPT at \
+input byte $at, after 0 bytes: in the input from byte $at on: frame 1, at byte 0: it has 4 fields \
+where 5 are expected"
 : > parts
 for i in 0 1 2 3; do
     run frames --decode --index e-comet-lz4.index --partition $i e-comet-lz4.comet
@@ -178,9 +189,29 @@ is "a partition that the file is too short for: its good bytes" "$(wc -c < out)"
 matches "a partition that the file is too short for: standard error" err \
     '^ahead: e-spark-shuffle\.lz4block: TRUNCATED at input byte [0-9]+, after 5544 bytes: '
 
-# ---- formats ----
+# ---- ranges ----
 
 printf 'Hello, World!' > hello
+size=$(wc -c < f-hello.lz4)
+{ printf 12345678; cat f-hello.lz4; printf xxxxxxxx; } > padded
+expect "what is in the middle of a file" 0 hello "" -- cat --range "8:$size" padded
+expect "its faults are told by their place in the file" 1 hello \
+    "ahead: padded: CORRUPT at input byte $((8 + size)), after 13 bytes: in the input from byte 8\
+ on: no LZ4 frame magic at input byte $size: expected 04224d18, found 78787878" -- \
+    cat --range 8: padded
+run stat --range 8: padded
+matches "by stat as well" err "^ahead: padded: CORRUPT at input byte $((8 + size)), after 13 bytes:"
+{ cat f-hello.lz4; printf xxxxxxxx; } > padded
+expect "from the start there is no other place" 1 hello \
+    "ahead: padded: CORRUPT at input byte $size, after 13 bytes: no LZ4 frame magic at input byte\
+ $size: expected 04224d18, found 78787878" -- cat --range 0: padded
+printf 'lo, World!' > wanted
+expect "a range longer than its file" 1 wanted \
+    "ahead: hello: TRUNCATED at input byte 13, after 10 bytes: in the input from byte 3 on: the\
+ range is of 20 bytes, but the file ends after 10 of them" -- cat --range 3:20 hello
+
+# ---- formats ----
+
 expect "an LZ4 frame" 0 hello "" -- cat f-hello.lz4
 cat f-hello.lz4 | {
     run cat
