@@ -541,7 +541,9 @@ static void keep(struct history *h, const uint8_t *bytes, size_t len)
 {
     struct reach new = last_of(bytes, len);
 
-    if (new.len > 2 * HISTORY_BYTES - h->len) {
+    if (new.len == HISTORY_BYTES) {
+        h->len = 0; /* the front half is the one that the cache has */
+    } else if (new.len > 2 * HISTORY_BYTES - h->len) {
         struct reach old = last_of(h->bytes, h->len);
         size_t drop = new.len + old.len - HISTORY_BYTES;
 
