@@ -2,8 +2,12 @@
 /* bench_overlap.c - reading ahead against what else one could do, for each kind
  * of source, by weight of the reader.
  *
- * Sizes: AHEAD_BENCH_MIB (256).  A column is a median of ratios within a round,
- * with its 95 % interval. */
+ * Readers: fleeting (looks at one number in 16, and so waits for nearly every
+ * source), light (the sum of all int32), balanced (as long as the source
+ * alone), heavy (three times as long).
+ *
+ * Sizes: AHEAD_BENCH_MIB (256), decoded.  A column is a median of ratios within
+ * a round, with its 95 % interval. */
 #include "support/files.h"
 #include "support/measure.h"
 #include "support/strategies.h"
@@ -56,6 +60,23 @@ static struct ahead_source open_callback(void *input)
     return (struct ahead_source){ .ops = &callback_ops, .ctx = (void *)(intptr_t)fd };
 }
 
+/* Blocks of LZ4, decoded from the file. */
+static struct ahead_source open_block(void *input)
+{
+    struct ahead_source src = open_file(input);
+
+    cr_assert(ahead_source_lz4_block(&src, src, NULL) == AHEAD_OK);
+    return src;
+}
+
+static struct ahead_source open_frame(void *input)
+{
+    struct ahead_source src = open_file(input);
+
+    cr_assert(ahead_source_lz4_frame(&src, src, NULL) == AHEAD_OK);
+    return src;
+}
+
 /* ---- one cell ---- */
 
 enum { P, C, S, A, T, B, H, M };
@@ -94,7 +115,7 @@ static void cell(const char *name, struct job *j, bool split)
         t.wall[H][r] /= 2;
 
     printf("\n%s, %.0f MiB, reader over %.2f x its bytes\n", name, (double)j->bytes / (1 << 20),
-           1 + j->extra);
+           j->extra < 0 ? 1.0 / FLEETING : 1 + j->extra);
     for (size_t i = 0; i < n; i++) {
         struct figure w = wall_of(&t, (int)i), u = cpu_of(&t, (int)i);
 
@@ -158,6 +179,9 @@ static void weights(const char *source, struct job *j, bool split)
     char name[64];
 
     print_machine();
+    snprintf(name, sizeof name, "%s fleeting", source);
+    j->extra = -1;
+    cell(name, j, split);
     snprintf(name, sizeof name, "%s light", source);
     j->extra = 0;
     cell(name, j, split);
@@ -190,4 +214,60 @@ Test(overlap, callback)
 
     weights("callback", &j, false);
     remove_file(&f);
+}
+
+static void encoded(const char *name, enum ahead_format format, bool split,
+                    const struct ahead_lz4_encode_options *how)
+{
+    struct bench_file f = make_encoded(bytes_to_read(), format, how);
+    struct job j = { .open = format == AHEAD_FORMAT_LZ4_BLOCK ? open_block : open_frame,
+                     .input = &f,
+                     .bytes = f.bytes };
+
+    weights(name, &j, split);
+    remove_file(&f);
+}
+
+Test(overlap, lz4_block)
+{
+    encoded("LZ4Block", AHEAD_FORMAT_LZ4_BLOCK, true, NULL);
+}
+
+Test(overlap, lz4_frame_linked)
+{
+    encoded("frame linked 64K", AHEAD_FORMAT_LZ4_FRAME, false,
+            &(struct ahead_lz4_encode_options){ .no_content_checksum = true });
+}
+
+Test(overlap, lz4_frame_linked_checksum)
+{
+    encoded("frame linked 64K sum", AHEAD_FORMAT_LZ4_FRAME, false,
+            &(struct ahead_lz4_encode_options){ .level = 0 });
+}
+
+Test(overlap, lz4_frame_64k)
+{
+    encoded("frame 64K", AHEAD_FORMAT_LZ4_FRAME, true,
+            &(struct ahead_lz4_encode_options){ .independent_blocks = true,
+                                                .no_content_checksum = true });
+}
+
+Test(overlap, lz4_frame_64k_checksum)
+{
+    encoded("frame 64K sum", AHEAD_FORMAT_LZ4_FRAME, true,
+            &(struct ahead_lz4_encode_options){ .independent_blocks = true });
+}
+
+Test(overlap, lz4_frame_4m)
+{
+    encoded("frame 4M", AHEAD_FORMAT_LZ4_FRAME, true,
+            &(struct ahead_lz4_encode_options){
+                .block_bytes = 4 << 20, .independent_blocks = true, .no_content_checksum = true });
+}
+
+Test(overlap, lz4_frame_4m_checksum)
+{
+    encoded(
+        "frame 4M sum", AHEAD_FORMAT_LZ4_FRAME, true,
+        &(struct ahead_lz4_encode_options){ .block_bytes = 4 << 20, .independent_blocks = true });
 }

@@ -3,17 +3,28 @@
 #ifndef BENCH_FILES_H
 #define BENCH_FILES_H
 
+#include <ahead/lz4.h>
+
 #include <stdint.h>
 
-/* A file of pseudo-random int32 in the page cache. */
+/* A file in the page cache. */
 struct bench_file {
     char path[64];
-    uint64_t bytes;
+    uint64_t bytes; /* decoded */
 };
 
-/* Make one of `bytes`, a multiple of 256 KiB or less than that; remove it with
- * remove_file(). */
+/* Make a file of pseudo-random int32.  `bytes` is a multiple of 256 KiB or less
+ * than that.  Remove it with remove_file(). */
 struct bench_file make_file(uint64_t bytes);
+
+/* Make a file of records, such as a sorter spills: a third of the bytes is left
+ * when it is encoded, as LZ4Block or as an LZ4 frame. */
+struct bench_file
+make_encoded(uint64_t bytes, enum ahead_format format, const struct ahead_lz4_encode_options *how);
+
+/* The bytes of those records from `at` on, which have no end. */
+void make_records(uint8_t *to, size_t len, uint64_t at);
+
 void remove_file(struct bench_file *f);
 
 #endif

@@ -35,10 +35,21 @@ static uint64_t sum_of(const uint8_t *p, size_t len)
     return sum;
 }
 
+static uint64_t fleeting_sum_of(const uint8_t *p, size_t len)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i + 4 <= len; i += 4 * FLEETING)
+        sum += (uint64_t)(int64_t)(int32_t)ahead_load_u32_be(p + i);
+    return sum;
+}
+
 uint64_t reader_work(const uint8_t *p, size_t len, double extra)
 {
     uint64_t sum = 0;
 
+    if (extra < 0)
+        return fleeting_sum_of(p, len);
     for (size_t done = 0; done < len; done += CHUNK) {
         size_t n = len - done < CHUNK ? len - done : CHUNK;
         double again = extra * (double)n;
@@ -144,8 +155,8 @@ uint64_t run_ahead(void *arg)
     uint64_t sum = 0;
     size_t n;
 
-    while (!(st = ahead_peek(s, 4, &p, &n))) {
-        n -= n % 4;
+    while (!(st = ahead_peek(s, 4 * FLEETING, &p, &n))) {
+        n -= n % (4 * FLEETING);
         if (n > PIECE)
             n = PIECE;
         sum += reader_work(p, n, j->extra);

@@ -17,7 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PIECE = 256 * 1024 };
+enum {
+    PIECE = 256 * 1024,
+    FLEETING = 16 /* a fleeting reader looks at one number in so many */
+};
 
 /* What is read, and how heavy its reader is. */
 struct job {
@@ -26,13 +29,14 @@ struct job {
     void *input;
     const char *path; /* for M; NULL: there is no file */
     uint64_t bytes;   /* decoded */
-    double extra;     /* bytes that the reader goes over again, for each byte */
+    double extra;     /* bytes that the reader goes over again, for each byte; -1: it is fleeting */
     struct ahead_options options;
     struct ahead_stats stats; /* of the last A */
 };
 
 /* The reader: the sum of the big-endian int32 in p[0..len), and `extra` times
- * the bytes gone over once more. */
+ * the bytes gone over once more; or the sum of one number in FLEETING, which is
+ * the same however the bytes are cut, at multiples of 64. */
 uint64_t reader_work(const uint8_t *p, size_t len, double extra);
 
 /* Each takes a struct job *, and returns the sum. */
