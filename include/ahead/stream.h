@@ -223,7 +223,8 @@ struct ahead_stats {
     uint64_t reader_wait_ns;
     uint64_t fill_waits; /* times the second thread slept */
     uint64_t fill_wait_ns;
-    uint64_t sync_fills;      /* reads that the reader did, with no second thread running */
+    uint64_t sync_fills;      /* reads that the reader did alone: before the second thread
+                               came, or because it waits less so */
     uint64_t discarded_bytes; /* read and thrown away, by a seek */
     uint64_t threads_started;
     uint64_t helped_pieces; /* pieces that the reader made beside the second thread */

@@ -44,6 +44,9 @@ struct ahead_buffer_owner {
 uint8_t *ahead_buffer_new_owned(size_t cap, struct ahead_buffer_owner *owner);
 
 /* Free it.  NULL is fine. */
+/* Have the system back all of it, before somebody waits for that. */
+void ahead_buffer_touch(uint8_t *bytes, size_t cap);
+
 void ahead_buffer_delete(uint8_t *bytes, size_t cap);
 
 /* The half of which [.., end) is the end: its `bytes`, NULL if that is not

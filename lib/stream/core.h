@@ -7,6 +7,7 @@
 #include <ahead/source.h>
 #include <ahead/stream.h>
 
+#include "process.h"
 #include "source/split.h"
 #include "stream/swap.h"
 
@@ -56,12 +57,14 @@ struct ahead_core {
     size_t buffer_bytes; /* 0: to be chosen */
     uint32_t read_timeout_ms, close_timeout_ms;
     unsigned flags;
-    pid_t pid; /* a child of fork() has no second thread */
+    unsigned process; /* a child of fork() has no second thread */
     char name[16];
 
     /* fill: the second thread's own. */
     alignas(AHEAD_CACHE_LINE) struct ahead_job fill_job;
     size_t chosen_bytes; /* holder: buffer_bytes once it is chosen */
+    size_t unit_bytes;   /* holder: the source's largest block, then; 0: it has none */
+    size_t second_bytes; /* what the half is to have that the second thread begins with */
     size_t grown_bytes;  /* holder: on a pool, how large a half may be by now */
     size_t borrowed[2];  /* holder: what each half has of the pool's budget */
 
@@ -81,7 +84,7 @@ static inline struct ahead_core *ahead_core_of(const struct ahead_stream *s)
  * be free: it reads what is at hand, and may close. */
 static inline bool ahead_core_forked(const struct ahead_core *c)
 {
-    return c->pid != getpid();
+    return c->process != ahead_process();
 }
 
 /* In a build with `checks`, ENTER refuses a second reader with AHEAD_INVALID

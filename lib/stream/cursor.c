@@ -155,17 +155,32 @@ static bool source_in_time(struct ahead_core *c)
     return split->wait(c->src.ctx, c->read_timeout_ms);
 }
 
+/* Point the window, in which nothing is unread, at the bytes that were taken. */
+static void show_taken(struct ahead_core *c, const struct ahead_place *place)
+{
+    c->low = place->bytes;
+    c->hot.next = place->bytes + place->off;
+    c->hot.end = c->hot.next + place->room;
+    c->end_offset += place->room;
+    c->in_half = true;
+}
+
 static enum ahead_status advance(struct ahead_core *c, size_t want, bool poll)
 {
     struct ahead_ask ask = { .timeout_ms = c->read_timeout_ms, .poll = poll };
     struct ahead_place place;
     struct ahead_error ending;
+    enum ahead_turn turn;
 
     if (ahead_core_forked(c))
         return fail_forked(c);
     ask.partial = ahead_core_unread(c) > 0;
     for (;;) {
-        switch (ahead_swap_next(&c->swap, ask, &place, &ending)) {
+        turn = ahead_swap_next(&c->swap, ask, &place, &ending);
+        if (place.left)
+            ahead_core_reset_window(c, c->end_offset);
+        switch (turn) {
+        case AHEAD_TURN_TAKEN: show_taken(c, &place); return AHEAD_OK;
         case AHEAD_TURN_READY:
             if (!extend(c, want))
                 return ahead_core_fail(c, AHEAD_NOMEM, "no memory to gather %zu bytes", want);

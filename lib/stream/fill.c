@@ -16,7 +16,7 @@
  * halves stay in the caches.  Where it cannot, a half smaller than a core's
  * private cache makes the fill pay for every line that it takes back from the
  * reader's core. */
-#define SPLIT_BUFFER_BYTES ((size_t)1 << 20)
+#define SPLIT_BUFFER_BYTES (((size_t)2 << 20) - 8192)
 #define PLAIN_BUFFER_BYTES ((size_t)4 << 20)
 
 /* A thousand streams on a pool are not to take a thousand buffers at once. */
@@ -39,15 +39,13 @@ static size_t round_to_page(size_t n)
 
 size_t ahead_fill_buffer_bytes(struct ahead_core *c)
 {
-    size_t unit;
+    size_t n = c->swap.split ? SPLIT_BUFFER_BYTES : PLAIN_BUFFER_BYTES, unit;
 
-    if (c->buffer_bytes)
-        return c->buffer_bytes;
     if (!c->chosen_bytes) {
-        c->chosen_bytes = c->swap.split ? SPLIT_BUFFER_BYTES : PLAIN_BUFFER_BYTES;
         unit = c->src.ops->unit ? c->src.ops->unit(c->src.ctx) : 0;
-        if (unit > c->chosen_bytes && unit <= AHEAD_MAX_GATHER_BYTES)
-            c->chosen_bytes = round_to_page(unit);
+        if (unit <= AHEAD_MAX_GATHER_BYTES)
+            c->unit_bytes = round_to_page(unit);
+        c->chosen_bytes = c->buffer_bytes ? c->buffer_bytes : c->unit_bytes > n ? c->unit_bytes : n;
     }
     return c->chosen_bytes;
 }
@@ -70,10 +68,13 @@ enum ahead_prepared {
 /* How large the half is to be: a whole buffer, or what the source has left if
  * that is less.  On a pool it begins small, and grows when the reader had to
  * wait or to fill. */
-static size_t wanted_bytes(struct ahead_core *c)
+static size_t wanted_bytes(struct ahead_core *c, bool solo)
 {
     size_t n = ahead_fill_buffer_bytes(c);
     uint64_t left = UINT64_MAX;
+
+    if (solo && n > AHEAD_SOLO_BYTES)
+        n = c->unit_bytes > AHEAD_SOLO_BYTES ? c->unit_bytes : AHEAD_SOLO_BYTES;
 
     if (c->src.ops->remaining)
         left = c->src.ops->remaining(c->src.ctx);
@@ -118,7 +119,7 @@ prepare_half(struct ahead_core *c, struct ahead_place *place, size_t least)
 
     if (fits && (!place->empty || place->room >= ahead_fill_buffer_bytes(c)))
         return AHEAD_PREPARED;
-    cap = wanted_bytes(c);
+    cap = wanted_bytes(c, place->solo);
     if (fits && cap <= place->room)
         return AHEAD_PREPARED;
     cap = borrow(c, cap, place->bytes ? place->room : 0, &borrowed);
@@ -343,6 +344,22 @@ void ahead_fill_run(struct ahead_task *task, struct ahead_job *job)
     self_ = outer;
 }
 
+/* Prepares the other half while the reader still goes on alone: backing the
+ * memory takes as long as filling it several times. */
+static void warm_up(struct ahead_core *c)
+{
+    struct ahead_place place;
+    uint8_t *bytes;
+
+    if (!ahead_swap_begin_warm_up(&c->swap, &place))
+        return;
+    if (!place.bytes && (bytes = ahead_buffer_new(c->second_bytes))) {
+        ahead_buffer_touch(bytes, c->second_bytes);
+        ahead_swap_install(&c->swap, &place, bytes, c->second_bytes, c->chosen_bytes);
+    }
+    ahead_swap_end_solo(&c->swap);
+}
+
 static void *fill_main(void *arg)
 {
     struct ahead_core *c = arg;
@@ -350,6 +367,7 @@ static void *fill_main(void *arg)
     bool orphan = false;
 
     self_ = c;
+    warm_up(c);
     while (ahead_swap_begin_fill(&c->swap, &place, &orphan))
         fill_on(c, &c->fill_job, &place);
     if (orphan)
@@ -369,6 +387,7 @@ void ahead_fill_start(struct ahead_core *c)
         return;
     if (join)
         pthread_join(c->thread, NULL);
+    c->second_bytes = wanted_bytes(c, false);
     if (ahead_thread_start(&c->thread, c->name, fill_main, c))
         ahead_swap_start_failed(&c->swap);
 }

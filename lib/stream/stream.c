@@ -45,7 +45,7 @@ create(struct ahead_core **out, struct ahead_source src, const struct ahead_opti
     c->buffer_bytes = opt->buffer_bytes;
     c->read_timeout_ms = opt->read_timeout_ms;
     c->close_timeout_ms = opt->close_timeout_ms;
-    c->pid = getpid();
+    c->process = ahead_process();
     c->error.source_offset = AHEAD_NO_OFFSET;
     strncpy(c->name, opt->name ? opt->name : "ahead", sizeof c->name - 1);
     ahead_core_reset_window(c, 0);

@@ -50,12 +50,12 @@ static bool fill_works_locked(const struct ahead_swap *sw)
 {
     if (sw->pool)
         return sw->fills > 0;
-    return sw->fill == AHEAD_FILL_RUNNING && sw->warm;
+    return sw->fill == AHEAD_FILL_RUNNING && sw->warm && !sw->solo;
 }
 
 static bool fill_can_claim_locked(const struct ahead_swap *sw)
 {
-    return sw->warm && !sw->hold && claimable_locked(sw);
+    return sw->warm && !sw->solo && !sw->hold && claimable_locked(sw);
 }
 
 /* A claim that may block is made only while nothing that was claimed is
@@ -95,13 +95,32 @@ static bool being_read_locked(const struct ahead_swap *sw)
     return sw->token && sw->reading && sw->token_half == sw->active;
 }
 
-/* Whether the second thread is to be started, or let loose: at the first
- * bytes beyond one buffer, or when only it may wait for the source. */
-static bool start_due_locked(const struct ahead_swap *sw)
+/* Whether the clock says if the second thread pays.  Over a source that can be
+ * split the reader helps, so it always does; and what is small is not worth a
+ * look at the clock. */
+static bool paced_locked(const struct ahead_swap *sw)
 {
+    return !sw->split && !sw->pool && !sw->delegate && ahead_pace_applies(sw->full_bytes);
+}
+
+/* Whether the second thread is to be started, or let loose: at the first
+ * bytes beyond one buffer, or when only it may wait for the source.  On a pool,
+ * where buffers begin small, at the first beyond what the half has. */
+static bool start_due_locked(struct ahead_swap *sw)
+{
+    size_t alone = sw->pool ? sw->half[sw->active].cap : sw->full_bytes;
+
     if (sw->warm || sw->pend || sw->fill == AHEAD_FILL_NEVER)
         return false;
-    return (sw->delegate && sw->may_block) || sw->half[!sw->cold_half].ready > 0;
+    if (sw->delegate && sw->may_block)
+        return true;
+    if (sw->position - sw->cold_offset <= alone)
+        return false;
+    if (!paced_locked(sw) ||
+        ahead_pace_wants_thread(&sw->pace, ahead_thread_now_ns(sw->clock), sw->position))
+        return true;
+    sw->cold_offset = sw->position; /* once more that long */
+    return false;
 }
 
 /* Whether another thread than the reader may be in the source. */
@@ -119,7 +138,7 @@ static bool worth_waking_locked(const struct ahead_swap *sw)
 {
     const struct ahead_half *h = &sw->half[sw->active];
 
-    return sw->split || sw->hungry || sw->dry || sw->pend || h->closed ||
+    return sw->split || sw->hungry || sw->dry || sw->solo || sw->pend || h->closed ||
            unread_locked(sw) >= h->cap / 2;
 }
 
@@ -222,6 +241,7 @@ enum ahead_status ahead_swap_init(struct ahead_swap *sw)
 {
     sw->want = FIRST_WANT_BYTES;
     sw->warm = sw->eager;
+    sw->solo = !sw->eager;
     if (pthread_mutex_init(&sw->lock, NULL))
         return AHEAD_NOMEM;
     if (ahead_thread_cond_init(&sw->ready, &sw->clock))
@@ -255,23 +275,43 @@ static void empty_half_locked(struct ahead_half *h)
         ahead_buffer_poison(h->bytes, h->cap);
 }
 
+/* Whether the next claim, and the reader, stay in the half in which they are,
+ * when it is closed and used up.  A reader alone does, once it has used up what
+ * was read ahead. */
+static bool stays_locked(const struct ahead_swap *sw)
+{
+    return sw->single ||
+           (sw->solo && sw->filling == sw->active && sw->half[!sw->active].claimed == 0);
+}
+
 /* No more is claimed in the filling half; the next claim goes to the other. */
 static void close_filling_locked(struct ahead_swap *sw)
 {
     sw->half[sw->filling].closed = true;
-    if (!sw->single)
+    if (!stays_locked(sw))
         sw->filling = !sw->filling;
     sw->stats.fills++;
 }
 
+/* The second thread fills from now on, in the other half if this one is closed
+ * and was to be used again. */
+static void end_solo_locked(struct ahead_swap *sw)
+{
+    if (sw->solo && !sw->single && stays_locked(sw) && sw->half[sw->filling].closed)
+        sw->filling = !sw->filling;
+    sw->solo = false;
+}
+
 /* Closes the filling half when it is full.  Over a source that cannot be
  * split, also when what is left is not worth a read; but an input that ends in
- * the first buffer is not to look as if it needed a second. */
+ * the first buffer is not to look as if it needed a second.  A reader alone
+ * uses little of the half. */
 static void close_if_full_locked(struct ahead_swap *sw)
 {
     const struct ahead_half *h = &sw->half[sw->filling];
 
-    if (h->cap - h->tail <= (sw->split || !sw->warm ? 0 : h->cap / 64))
+    if (h->cap - h->tail <= (sw->split || !sw->warm ? 0 : h->cap / 64) ||
+        (sw->solo && h->tail >= AHEAD_SOLO_BYTES))
         close_filling_locked(sw);
 }
 
@@ -285,6 +325,7 @@ static void find_place_locked(const struct ahead_swap *sw, struct ahead_place *p
     place->off = h->tail;
     place->room = h->cap - h->tail;
     place->empty = h->claimed == 0;
+    place->solo = sw->solo;
     place->alone = !sw->half[!sw->filling].bytes;
 }
 
@@ -392,12 +433,59 @@ static void record_cancel_locked(struct ahead_swap *sw)
 
 /* ---- the reader ---- */
 
+static void leave_half_locked(struct ahead_swap *sw)
+{
+    empty_half_locked(&sw->half[sw->active]);
+    if (!stays_locked(sw))
+        sw->active = !sw->active;
+    sw->taken = 0;
+    sw->stats.swaps++;
+    if (sw->rest != AHEAD_REST_NONE && !sw->room_ns)
+        sw->room_ns = ahead_thread_now_ns(sw->clock);
+}
+
+/* At the end of a stretch: the reader goes on as before, or the other way. */
+static void keep_pace_locked(struct ahead_swap *sw)
+{
+    bool solo;
+
+    if (!sw->warm || sw->pend || sw->fill != AHEAD_FILL_RUNNING || !paced_locked(sw) ||
+        !ahead_pace_is_due(&sw->pace, sw->taken_offset, sw->solo))
+        return;
+    solo = ahead_pace_is_better_alone(&sw->pace, ahead_thread_now_ns(sw->clock), sw->taken_offset,
+                                      sw->stats.reader_wait_ns, sw->solo);
+    if (sw->solo && !solo)
+        end_solo_locked(sw);
+    sw->solo = solo;
+}
+
+static void give_back_locked(struct ahead_swap *sw)
+{
+    leave_half_locked(sw);
+    keep_pace_locked(sw);
+    wake_locked(sw);
+}
+
+static size_t take_locked(struct ahead_swap *sw, size_t most, uint8_t **bytes, size_t *from)
+{
+    size_t n = unread_locked(sw);
+
+    if (n > most)
+        n = most;
+    *bytes = sw->half[sw->active].bytes;
+    *from = sw->taken;
+    sw->taken += n;
+    sw->taken_offset += n;
+    return n;
+}
+
 enum ahead_turn ahead_swap_next(struct ahead_swap *sw, struct ahead_ask ask,
                                 struct ahead_place *place, struct ahead_error *ending)
 {
     uint64_t now = 0, deadline = 0, patience = 0;
     enum ahead_turn turn;
 
+    place->left = false;
     pthread_mutex_lock(&sw->lock);
     for (;;) {
         if (start_due_locked(sw) && !ask.poll) {
@@ -408,6 +496,10 @@ enum ahead_turn ahead_swap_next(struct ahead_swap *sw, struct ahead_ask ask,
             turn = AHEAD_TURN_READY;
             if (!sw->half[sw->active].closed && fill_works_locked(sw))
                 sw->stats.early_returns++;
+            if (!ask.partial) {
+                turn = AHEAD_TURN_TAKEN;
+                place->room = take_locked(sw, SIZE_MAX, &place->bytes, &place->off);
+            }
             break;
         }
         if (ending_due_locked(sw)) {
@@ -419,8 +511,13 @@ enum ahead_turn ahead_swap_next(struct ahead_swap *sw, struct ahead_ask ask,
             break;
         }
         if (used_up_locked(sw)) {
-            turn = AHEAD_TURN_USED;
-            break;
+            if (ask.partial) {
+                turn = AHEAD_TURN_USED;
+                break;
+            }
+            give_back_locked(sw);
+            place->left = true;
+            continue;
         }
         if (ask.poll) {
             turn = AHEAD_TURN_WAIT;
@@ -429,6 +526,8 @@ enum ahead_turn ahead_swap_next(struct ahead_swap *sw, struct ahead_ask ask,
         if (reader_can_claim_locked(sw)) {
             turn = AHEAD_TURN_CLAIM;
             begin_claim_locked(sw, place, true);
+            if (!sw->warm && paced_locked(sw))
+                ahead_pace_enter_source(&sw->pace, ahead_thread_now_ns(sw->clock), sw->position);
             break;
         }
         if (!now) {
@@ -456,33 +555,15 @@ size_t ahead_swap_take(struct ahead_swap *sw, size_t most, uint8_t **bytes, size
     size_t n;
 
     pthread_mutex_lock(&sw->lock);
-    n = unread_locked(sw);
-    if (n > most)
-        n = most;
-    *bytes = sw->half[sw->active].bytes;
-    *from = sw->taken;
-    sw->taken += n;
-    sw->taken_offset += n;
+    n = take_locked(sw, most, bytes, from);
     pthread_mutex_unlock(&sw->lock);
     return n;
-}
-
-static void leave_half_locked(struct ahead_swap *sw)
-{
-    empty_half_locked(&sw->half[sw->active]);
-    if (!sw->single)
-        sw->active = !sw->active;
-    sw->taken = 0;
-    sw->stats.swaps++;
-    if (sw->rest != AHEAD_REST_NONE && !sw->room_ns)
-        sw->room_ns = ahead_thread_now_ns(sw->clock);
 }
 
 void ahead_swap_give_back(struct ahead_swap *sw)
 {
     pthread_mutex_lock(&sw->lock);
-    leave_half_locked(sw);
-    wake_locked(sw);
+    give_back_locked(sw);
     pthread_mutex_unlock(&sw->lock);
 }
 
@@ -546,6 +627,8 @@ bool ahead_swap_begin_start(struct ahead_swap *sw, bool *join)
         sw->fill = AHEAD_FILL_RUNNING;
         sw->stats.threads_started += start;
     }
+    if (!start || sw->delegate || sw->split)
+        end_solo_locked(sw); /* else the thread does, when it is there */
     wake_locked(sw);
     pthread_mutex_unlock(&sw->lock);
     return start;
@@ -557,6 +640,7 @@ void ahead_swap_start_failed(struct ahead_swap *sw)
     if (sw->fill == AHEAD_FILL_RUNNING)
         sw->stats.threads_started--;
     sw->fill = AHEAD_FILL_NEVER;
+    sw->solo = true;
     pthread_mutex_unlock(&sw->lock);
 }
 
@@ -606,12 +690,14 @@ void ahead_swap_end_seek_moved(struct ahead_swap *sw, struct ahead_source src, u
     sw->stats.discarded_bytes += unread + (sw->position - sw->taken_offset);
     for (unsigned i = 0; i < 2; i++)
         empty_half_locked(&sw->half[i]);
-    sw->filling = sw->cold_half = sw->active;
+    sw->filling = sw->active;
     sw->taken = 0;
-    sw->position = sw->taken_offset = offset;
+    sw->position = sw->taken_offset = sw->cold_offset = offset;
     sw->want = FIRST_WANT_BYTES;
     sw->serial = false;
     sw->warm = false;
+    sw->solo = true;
+    sw->pace = (struct ahead_pace){ 0 };
     sw->pend = sw->ended = false;
     if (sw->cancelled)
         record_cancel_locked(sw);
@@ -818,6 +904,26 @@ bool ahead_swap_end_pool_fill(struct ahead_swap *sw)
     return orphan;
 }
 
+bool ahead_swap_begin_warm_up(struct ahead_swap *sw, struct ahead_place *place)
+{
+    bool solo;
+
+    pthread_mutex_lock(&sw->lock);
+    place->half = !sw->active;
+    place->bytes = sw->half[place->half].bytes;
+    solo = sw->solo && sw->warm && stays_locked(sw);
+    pthread_mutex_unlock(&sw->lock);
+    return solo;
+}
+
+void ahead_swap_end_solo(struct ahead_swap *sw)
+{
+    pthread_mutex_lock(&sw->lock);
+    if (sw->warm) /* else it was sought in the meantime */
+        end_solo_locked(sw);
+    pthread_mutex_unlock(&sw->lock);
+}
+
 void ahead_swap_end_claim_single(struct ahead_swap *sw)
 {
     pthread_mutex_lock(&sw->lock);
@@ -977,6 +1083,8 @@ bool ahead_swap_end_read(struct ahead_swap *sw, const struct ahead_place *place,
     sw->token = false;
     sw->serial = false;
     sw->dry = false;
+    if (sw->pace.claim_ns)
+        ahead_pace_leave_source(&sw->pace, ahead_thread_now_ns(sw->clock));
     if (!sw->pend && !sw->stop) {
         publish_locked(sw, add_piece_locked(sw, place->half, len), len);
         close_if_full_locked(sw);

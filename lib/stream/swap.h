@@ -38,6 +38,7 @@
 #include <ahead/stream.h>
 
 #include "source/split.h"
+#include "stream/pace.h"
 #include "stream/pool.h"
 
 enum {
@@ -56,6 +57,10 @@ enum {
 /* A reader that takes longer than this over a half is not held up by waking the
  * fill each time. */
 #define AHEAD_MAX_NAP_NS 1000000
+
+/* The memory that a reader goes over again and again while it fills alone: it
+ * stays in the core's own cache. */
+#define AHEAD_SOLO_BYTES ((size_t)64 << 10)
 
 struct ahead_half {
     uint8_t *bytes;   /* lock; written while the half is empty, by the token's holder */
@@ -119,10 +124,10 @@ struct ahead_swap {
     bool eager; /* immutable: the second thread claims from the start, and after a seek */
 
     struct ahead_half half[2];
-    unsigned active;    /* lock: the reader's half; only the reader writes it */
-    unsigned filling;   /* lock: the half of the next claim */
-    unsigned cold_half; /* lock: the first half used since open or seek */
-    size_t taken;       /* lock: how far the reader's window reaches in its half; reader writes */
+    unsigned active;      /* lock: the reader's half; only the reader writes it */
+    unsigned filling;     /* lock: the half of the next claim */
+    uint64_t cold_offset; /* lock: where the reader began alone: at open, at a seek, at a stretch */
+    size_t taken;         /* lock: how far the reader's window reaches in its half; reader writes */
 
     struct ahead_piece ring[AHEAD_RING]; /* lock: piece number n is ring[n % AHEAD_RING] */
     uint64_t claims;                     /* lock: number of the next claim */
@@ -157,7 +162,9 @@ struct ahead_swap {
     bool queued;                /* lock: with a pool: a fill was asked for and has not begun */
     unsigned fills;             /* lock: with a pool: its threads that fill */
     bool single;                /* lock: there is memory for one half only */
-    bool warm;                  /* lock: the second thread may claim */
+    bool warm;                  /* lock: the second thread was started */
+    bool solo;                  /* lock: the reader fills alone, over again in one half */
+    struct ahead_pace pace;     /* lock: see paced_locked() */
     enum ahead_rest rest;       /* lock: how it is asleep on `room` */
     uint64_t nap_ns;            /* lock: how long it naps at first; 0: not at all */
     uint64_t room_ns;           /* lock: when room came while it rested; 0: not yet */
@@ -176,15 +183,18 @@ struct ahead_place {
     size_t off;        /* from the start of the half */
     size_t want, room; /* bytes to ask for; bytes that there are, maybe fewer */
     bool empty;        /* nothing has been claimed in this half yet */
+    bool solo;         /* the reader fills alone, and needs little memory */
     bool alone;        /* the other half has no memory */
     bool serial;       /* it has to be a read() */
     unsigned turns;    /* pieces that this thread has made without a break */
     size_t awaited;    /* bytes that are published and did not wake the reader, who sleeps */
+    bool left;         /* the reader's half was given back: nothing of it may be touched */
 };
 
 /* What the reader is to do next. */
 enum ahead_turn {
     AHEAD_TURN_READY, /* bytes are published behind its window: take them */
+    AHEAD_TURN_TAKEN, /* the same where nothing is unread: *place has them, taken */
     AHEAD_TURN_ENDED, /* the ending is due */
     AHEAD_TURN_USED,  /* save what is unread, then ahead_swap_give_back() */
     AHEAD_TURN_CLAIM, /* it has the token: claim and make at *place */
@@ -208,7 +218,8 @@ void ahead_swap_destroy(struct ahead_swap *sw);
 /* ---- the reader ---- */
 
 /* Decide what is next, and sleep until there is something.  *place is filled
- * in with TURN_CLAIM, *ending with TURN_ENDED. */
+ * in with TURN_CLAIM, and with TURN_TAKEN: `room` bytes at bytes + off; its
+ * `left` with all.  *ending is with TURN_ENDED. */
 enum ahead_turn ahead_swap_next(struct ahead_swap *sw, struct ahead_ask ask,
                                 struct ahead_place *place, struct ahead_error *ending);
 
@@ -236,7 +247,8 @@ void ahead_swap_unend(struct ahead_swap *sw);
 bool ahead_swap_cancelled(struct ahead_swap *sw);
 
 /* Let the second thread claim.  true: there is none, and the caller is to
- * start it (one that has left is to be joined first). */
+ * start it (one that has left is to be joined first).  Over a source that
+ * cannot be split the reader then goes on alone until the thread is there. */
 bool ahead_swap_begin_start(struct ahead_swap *sw, bool *join);
 /* It could not be started: the reader fills. */
 void ahead_swap_start_failed(struct ahead_swap *sw);
@@ -303,11 +315,17 @@ bool ahead_swap_reader_had_to_wait(struct ahead_swap *sw);
 /* With the token held: there may be memory for two halves again. */
 void ahead_swap_end_single(struct ahead_swap *sw);
 
+/* The second thread, just started, is there: true where the reader is alone.
+ * Then *half is the one that the reader stays out of until
+ * ahead_swap_end_solo(); `bytes` NULL: it has no memory yet. */
+bool ahead_swap_begin_warm_up(struct ahead_swap *sw, struct ahead_place *place);
+void ahead_swap_end_solo(struct ahead_swap *sw);
+
 /* The ending was returned and the window is empty: take the memory of the
  * halves away.  false: somebody may still write to it. */
 bool ahead_swap_take_memory(struct ahead_swap *sw, uint8_t *bytes[2], size_t cap[2]);
 
-/* With the token held: give the half of *place memory.  `full`: a whole buffer
+/* With the token held, or in a warm-up: give the half of *place memory.  `full`: a whole buffer
  * of this stream has so many bytes. */
 void ahead_swap_install(struct ahead_swap *sw, struct ahead_place *place, uint8_t *bytes,
                         size_t cap, size_t full);

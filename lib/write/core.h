@@ -26,7 +26,7 @@ struct ahead_writer_core {
     /* immutable */
     size_t buffer_bytes;
     uint32_t write_timeout_ms, close_timeout_ms;
-    pid_t pid; /* a child of fork() has no second thread, and no business here */
+    unsigned process; /* a child of fork() has no second thread, and no business here */
     char name[16];
 
     /* Both sides'.  What lies between is longer than a cache line, so that the

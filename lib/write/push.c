@@ -3,13 +3,13 @@
 #include <ahead/push.h>
 
 #include "error.h"
+#include "process.h"
 #include "thread.h"
 #include "write/queue.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define BUFFER_BYTES ((size_t)64 * 1024)
 #define MAX_BUFFER_BYTES ((size_t)1 << 30)
@@ -31,7 +31,7 @@ static _Thread_local const struct ahead_pusher *self_;
 /* Whether a call may go on. */
 static bool may_enter(const struct ahead_pusher *p)
 {
-    return p && p->queue.pid == getpid() && self_ != p;
+    return p && p->queue.process == ahead_process() && self_ != p;
 }
 
 /* ---- the push thread ---- */
@@ -192,7 +192,7 @@ enum ahead_status ahead_pusher_drain(struct ahead_pusher *p)
 
 void ahead_pusher_cancel(struct ahead_pusher *p)
 {
-    if (p && p->queue.pid == getpid())
+    if (p && p->queue.process == ahead_process())
         ahead_queue_cancel(&p->queue);
 }
 
@@ -223,7 +223,7 @@ enum ahead_status ahead_pusher_close_error(struct ahead_pusher *p, struct ahead_
     if (self_ == p)
         return ahead_error_set(err, AHEAD_INVALID, AHEAD_NO_OFFSET,
                                "called inside the push function");
-    if (p->queue.pid == getpid())
+    if (p->queue.process == ahead_process())
         return close_parent(p, err);
     destroy(p);
     return ahead_error_set(err, AHEAD_INVALID, AHEAD_NO_OFFSET,
@@ -247,7 +247,7 @@ const struct ahead_error *ahead_pusher_error(struct ahead_pusher *p)
 
     if (!p)
         return &no_pusher;
-    failure = p->queue.pid == getpid() ? ahead_queue_failure(&p->queue) : NULL;
+    failure = p->queue.process == ahead_process() ? ahead_queue_failure(&p->queue) : NULL;
     return failure ? failure : &none;
 }
 
@@ -256,6 +256,6 @@ void ahead_pusher_get_stats(struct ahead_pusher *p, struct ahead_pusher_stats *o
     if (!out)
         return;
     *out = (struct ahead_pusher_stats){ 0 };
-    if (p && p->queue.pid == getpid())
+    if (p && p->queue.process == ahead_process())
         ahead_queue_get_stats(&p->queue, out);
 }

@@ -7,13 +7,13 @@
 #include "write/queue.h"
 
 #include "error.h"
+#include "process.h"
 #include "thread.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- predicates, all called locked ---- */
 
@@ -256,7 +256,7 @@ static void give_back(struct ahead_buffer_owner *owner, uint8_t *bytes)
     struct ahead_queue *q = (struct ahead_queue *)owner;
     struct ahead_slot **link;
 
-    if (q->pid != getpid())
+    if (q->process != ahead_process())
         return;
     pthread_mutex_lock(&q->lock);
     link = find_given_locked(q, bytes);
@@ -274,7 +274,7 @@ enum ahead_status ahead_queue_init(struct ahead_queue *q, unsigned slots, size_t
     unsigned made = 0;
 
     q->owner.give_back = give_back;
-    q->pid = getpid();
+    q->process = ahead_process();
     q->slots = slots;
     q->cap = cap;
     q->drain_at = UINT64_MAX;
@@ -307,7 +307,7 @@ void ahead_queue_destroy(struct ahead_queue *q)
         free(q->slot[i].big);
     }
     free(q->slot);
-    if (q->pid != getpid())
+    if (q->process != ahead_process())
         return;
     pthread_cond_destroy(&q->settled);
     pthread_cond_destroy(&q->alone);

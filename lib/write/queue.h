@@ -69,7 +69,7 @@ enum ahead_queue_thread {
 
 struct ahead_queue {
     struct ahead_buffer_owner owner; /* immutable: of the buffers */
-    pid_t pid;                       /* immutable: in a child of fork() the locks mean nothing */
+    unsigned process;                /* immutable: in a child of fork() the locks mean nothing */
 
     pthread_mutex_t lock;
     pthread_cond_t work;    /* the push thread waits: an item, or to leave */

@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "stream/buffer.h"
+#include "process.h"
 #include "thread.h"
 #include "write/behind.h"
 #include "write/core.h"
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* As large as a half of a split stream: two of them and what an encoder needs
  * stay in the caches, and a wake-up for each costs nothing beside filling it. */
@@ -123,7 +123,7 @@ ahead_writer_core_fail(struct ahead_writer_core *c, enum ahead_status st, const 
 {
     va_list args;
 
-    if (c->pid != getpid() || ahead_behind_failure(&c->behind))
+    if (c->process != ahead_process() || ahead_behind_failure(&c->behind))
         return st;
     c->error = (struct ahead_error){ .status = st, .source_offset = AHEAD_NO_OFFSET };
     c->error.offset = ahead_writer_tell(&c->hot);
@@ -136,7 +136,7 @@ ahead_writer_core_fail(struct ahead_writer_core *c, enum ahead_status st, const 
 /* Whether a call of the producer may go on. */
 static enum ahead_status enter(struct ahead_writer_core *c)
 {
-    if (c->pid != getpid() || self_ == c)
+    if (c->process != ahead_process() || self_ == c)
         return AHEAD_INVALID;
     if (c->calling)
         return ahead_writer_core_fail(c, AHEAD_INVALID, "called inside a function of the sink");
@@ -258,7 +258,7 @@ create(struct ahead_writer_core **out, struct ahead_sink sink, const struct ahea
     c->buffer_bytes = opt->buffer_bytes ? opt->buffer_bytes : BUFFER_BYTES;
     c->write_timeout_ms = opt->read_timeout_ms;
     c->close_timeout_ms = opt->close_timeout_ms;
-    c->pid = getpid();
+    c->process = ahead_process();
     c->error.source_offset = AHEAD_NO_OFFSET;
     strncpy(c->name, opt->name ? opt->name : "ahead", sizeof c->name - 1);
     c->behind.delegate = opt->read_timeout_ms > 0;
@@ -298,7 +298,7 @@ void ahead_writer_cancel(struct ahead_writer *w)
 {
     struct ahead_writer_core *c = ahead_writer_core_of(w);
 
-    if (w && c->pid == getpid())
+    if (w && c->process == ahead_process())
         ahead_behind_cancel(&c->behind, &c->out);
 }
 
@@ -306,7 +306,7 @@ static void destroy(struct ahead_writer_core *c)
 {
     for (unsigned i = 0; i < 2; i++)
         ahead_buffer_delete(c->behind.half[i].bytes, c->buffer_bytes);
-    if (c->pid == getpid())
+    if (c->process == ahead_process())
         ahead_behind_destroy(&c->behind);
     free(c);
 }
@@ -374,7 +374,7 @@ enum ahead_status ahead_writer_close_error(struct ahead_writer *w, struct ahead_
     if (self_ == c || c->calling)
         return ahead_error_set(err, AHEAD_INVALID, AHEAD_NO_OFFSET,
                                "called inside a function of the sink");
-    if (c->pid == getpid())
+    if (c->process == ahead_process())
         return close_parent(c, err);
     destroy(c);
     return ahead_error_set(err, AHEAD_INVALID, AHEAD_NO_OFFSET,
@@ -398,7 +398,7 @@ const struct ahead_error *ahead_writer_error(const struct ahead_writer *w)
 
     if (!w)
         return &no_writer;
-    failure = c->pid == getpid() ? ahead_behind_failure(&c->behind) : NULL;
+    failure = c->process == ahead_process() ? ahead_behind_failure(&c->behind) : NULL;
     return failure ? failure : &c->error;
 }
 
@@ -416,6 +416,6 @@ void ahead_writer_get_stats(struct ahead_writer *w, struct ahead_writer_stats *o
     if (!out)
         return;
     *out = (struct ahead_writer_stats){ 0 };
-    if (w && c->pid == getpid())
+    if (w && c->process == ahead_process())
         ahead_behind_get_stats(&c->behind, out);
 }

@@ -57,16 +57,29 @@ inline close_filling_locked()
 {
     closed[filling] = 1;
     if
-    :: !single -> filling = !filling
+    :: !STAYS -> filling = !filling
     :: else
     fi
+}
+
+inline end_solo_locked()
+{
+#ifndef BROKEN_solo_half
+    if
+    :: solo && !single && STAYS && closed[filling] ->
+        witness(true, alone_no_more_in_a_closed_half);
+        filling = !filling
+    :: else
+    fi;
+#endif
+    solo = 0
 }
 
 inline leave_half_locked()
 {
     empty_half_locked(active_half);
     if
-    :: !single -> active_half = !active_half
+    :: !STAYS -> active_half = !active_half
     :: else
     fi;
     taken = 0; cur = 0
@@ -177,6 +190,7 @@ inline begin_claim_locked()
     witness(is_reader && split && FILL_WORKS && OUTSTANDING > 0, reader_helps);
     witness(is_reader && !split && fill_state == fill_running && !warm, reader_claims_while_cold);
     witness(is_reader && queued && fills == 0, fill_stolen);
+    witness(is_reader && PACED && solo, reader_alone);
     token = 1;
     token_half = filling;
     reading = (!split || serial);

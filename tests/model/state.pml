@@ -56,7 +56,6 @@ byte ready[2];       /* bytes published; ready <= tail */
 bit closed[2];       /* a latch: nothing more is claimed here until it is empty */
 bit active_half;          /* the reader's half */
 bit filling;         /* the half of the next claim; flips in the moment that it closes */
-bit cold_half;       /* the first half used since open, or a seek */
 byte taken;          /* how far the reader's window reaches in its half */
 
 typedef slot { byte key, off, good_len; bit half, used, made };
@@ -65,6 +64,7 @@ byte claims;         /* number of the next claim */
 byte published;      /* number of the next piece to publish */
 byte position;       /* where in the stream the published bytes end */
 byte taken_offset;   /* where in the stream the reader's window ends */
+byte cold_offset;    /* where the reader began alone */
 
 bit token;           /* one at a time claims, reads, or seeks */
 bit reading;         /* its holder reads into the half token_half: a read() writes in any place */
@@ -83,7 +83,12 @@ byte hooks;          /* callers inside source.interrupt */
 bit orphan;          /* close ran out of time */
 
 mtype fill_state = fill_none;
-bit warm;            /* a fill may claim: set by what starts it, cleared by a seek */
+bit warm;            /* a fill was started; cleared by a seek */
+#ifdef EAGER
+bit solo;
+#else
+bit solo = 1;        /* the reader fills alone, over again in one half */
+#endif
 bit rest[FILLS];     /* this fill sleeps */
 bit nap[FILLS];      /* ... and will wake by itself */
 bit alive[FILLS];    /* its thread runs (two: the stream and a helper of a pool) */
@@ -151,18 +156,23 @@ bit picked;          /* a thread of the pool has taken it off the queue */
 #define CLAIMABLE (!token && !PEND && !stop && ROOM && (!serial || ALL_PUBLISHED))
 #endif
 
-/* fill_works_locked, fill_can_claim_locked: an unsplit source is the fill's once that is warm */
+/* fill_works_locked, fill_can_claim_locked: an unsplit source is the fill's once that is warm, and
+ * the reader's while that is alone */
 #if defined(BROKEN_cold_reader)
 #define FILL_WORKS (fill_state == fill_running)
+#elif defined(BROKEN_solo_reader)
+#define FILL_WORKS (fill_state == fill_running && warm)
 #elif defined(POOL)
 #define FILL_WORKS (fills > 0)
 #else
-#define FILL_WORKS (fill_state == fill_running && warm)
+#define FILL_WORKS (fill_state == fill_running && warm && !solo)
 #endif
 #ifdef BROKEN_cold_fill
 #define FCLAIM (!hold && CLAIMABLE)
-#else
+#elif defined(BROKEN_solo_fill)
 #define FCLAIM (warm && !hold && CLAIMABLE)
+#else
+#define FCLAIM (warm && !solo && !hold && CLAIMABLE)
 #endif
 
 /* reader_can_claim_locked: not beside unpublished pieces, if the claim can block */
@@ -187,7 +197,7 @@ bit picked;          /* a thread of the pool has taken it off the queue */
 
 /* start_due_locked: at the first bytes beyond one half, or when only a fill may wait */
 #define START (!warm && !PEND && fill_state != fill_never && \
-               ((delegate && may_block) || ready[!cold_half] > 0))
+               ((delegate && may_block) || position - cold_offset > CAP))
 
 /* fill_is_inside_locked: whether another than the reader may be in the source */
 #ifdef POOL
@@ -229,10 +239,16 @@ bit picked;          /* a thread of the pool has taken it off the queue */
 
 /* worth_waking_locked: `dry` and the half buffer are left to chance, as a source may lie */
 #ifdef FLOOR
-#define MAY_DELAY (!hungry && !PEND && !closed[active_half])
+#define MAY_DELAY (!hungry && !solo && !PEND && !closed[active_half])
 #else
 #define MAY_DELAY false
 #endif
+
+/* stays_locked: a reader alone uses its half over again */
+#define STAYS (single || (solo && filling == active_half && claimed[!active_half] == 0))
+
+/* paced_locked, and that there is a fill to compare with */
+#define PACED (!split && !delegate && warm && fill_state == fill_running && !PEND)
 
 /* wish_granted_locked */
 #define GRANTED ((wish == bytes && (READY || ATEND || USED || RCLAIM)) || \

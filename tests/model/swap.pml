@@ -26,6 +26,7 @@
  *   POOL       fills are threads of a pool, which may never come
  *   SINGLE     the pool may have no memory for a second half
  *   FLOOR      the signal of a publication may be held back; the reader's first sleep is timed
+ *   PACE       the reader goes on alone, or comes to be alone again, when it seems to be faster
  *   NAP        a fill without work naps before it sleeps
  *   SPURIOUS   sleepers wake without a signal
  *   WITNESS    says which situations were reached
@@ -134,6 +135,14 @@ proctype fill(byte me)
 
 end_none:
     alive[me];
+#ifndef SPLIT
+    atomic {                                           /* warm_up, then ahead_swap_end_solo */
+        if
+        :: warm -> end_solo_locked()
+        :: else
+        fi
+    };
+#endif
 more:
     if
     :: again -> again = 0; one_piece()
@@ -178,16 +187,46 @@ inline start()                                         /* ahead_fill_start */
     :: fill_state == fill_none || fill_state == fill_left ->
         if
         :: fill_state = fill_running;
-#ifndef POOL
-            alive[0] = 1; alive[FILLS - 1] = 1
+#ifdef POOL
+            end_solo_locked()
+#else
+            alive[0] = 1; alive[FILLS - 1] = 1;
+            if
+            :: split || delegate -> end_solo_locked()
+            :: else                                    /* the fill does, when it is there */
+            fi
 #endif
 #ifdef NO_THREAD
-        :: fill_state = fill_never
+        :: fill_state = fill_never; solo = 1
 #endif
         fi
-    :: else
+    :: else -> end_solo_locked()
     fi;
     wake_locked()
+}
+
+/* start_due_locked: a reader that has nearly nothing to do goes on alone for another half. */
+inline start_or_not()
+{
+    if
+#ifdef PACE
+    :: !split && !delegate -> cold_offset = position
+#endif
+    :: start()
+    fi
+}
+
+inline keep_pace_locked()
+{
+#ifdef PACE
+    if
+    :: PACED -> end_solo_locked()
+    :: PACED -> solo = 1
+    :: true
+    fi
+#else
+    skip
+#endif
 }
 
 /* Test, wish and sleep are one section; the test is the guard of the caller. */
@@ -253,7 +292,8 @@ inline give_back()                                     /* ahead_swap_give_back *
     :: i < CAP -> assert(CELL(active_half, i) == 0); i++    /* every byte was used */
     :: else -> break
     od;
-    leave_half_locked()
+    leave_half_locked();
+    keep_pace_locked()
 }
 
 inline record_cancel_locked()
@@ -267,12 +307,12 @@ inline end_seek_moved()                                /* ahead_swap_end_seek_mo
     drop_rest();
     empty_half_locked(0); forget_bytes(0);
     empty_half_locked(1); forget_bytes(1);
-    filling = active_half; cold_half = active_half;
+    filling = active_half;
     taken = 0; cur = 0;
     moves++;
-    position = 16 * moves; taken_offset = position;
+    position = 16 * moves; taken_offset = position; cold_offset = position;
     serial = 0;
-    warm = 0;
+    warm = 0; solo = 1;
     pend = no_ending; pend_claim = 0; pend_published = 255; ended = 0;
     base = claims; true_end = no_ending; true_claim = 255;
     if
@@ -317,7 +357,7 @@ next:
     :: atomic { cur < taken -> use_window() }
 
     /* ahead_swap_next: what to do with nothing at hand, in this order */
-    :: atomic { ASKS && START -> start() }
+    :: atomic { ASKS && START -> start_or_not() }
     :: atomic { ASKS && !START && READY ->
             take();
             late = 0; hungry = 0;
