@@ -363,6 +363,85 @@ Test(lz4_source, interrupt_gets_through_to_a_pipe, .timeout = 20 * TIME_SCALE)
     }
 }
 
+/* Delivers the same elements for ever; none of them makes a byte. */
+struct endless {
+    struct bytes head, again; /* head: once, in front */
+    size_t pos;
+};
+
+static ssize_t endless_read(void *ctx, void *dst, size_t len, struct ahead_error *err)
+{
+    struct endless *e = ctx;
+    const struct bytes *from = e->pos < e->head.len ? &e->head : &e->again;
+    size_t at = e->pos < e->head.len ? e->pos : (e->pos - e->head.len) % e->again.len;
+    size_t n = from->len - at < len ? from->len - at : len;
+
+    (void)err;
+    memcpy(dst, from->data + at, n);
+    e->pos += n;
+    return (ssize_t)n;
+}
+
+static const struct ahead_source_ops endless_ops = { .read = endless_read };
+
+/* A hundred of each, so that reading them takes fewer calls. */
+static decoder_open make_endless(struct endless *e, int what)
+{
+    *e = (struct endless){ .pos = 0 };
+    if (what == 3)
+        frame_begin(&e->head, 0, 4, 0, 0);
+    for (unsigned i = 0; i < 100; i++) {
+        struct frame f;
+
+        switch (what) {
+        case 0: put_end_mark(&e->again, 6); break;
+        case 1: put_skippable(&e->again, 5, 3); break;
+        case 2:
+            f = frame_begin(&e->again, FRAME_SUM, 4, 0, 0);
+            frame_end(&f);
+            break;
+        case 3: put_le(&e->again, 0x80000000, 4); break; /* a raw block of no bytes */
+        }
+    }
+    return what ? ahead_source_lz4_frame : ahead_source_lz4_block;
+}
+
+static void *cancel(void *arg)
+{
+    usleep(20000);
+    ahead_cancel(arg);
+    return NULL;
+}
+
+/* The input never waits, so that nothing but the decoder can end it. */
+Test(lz4_source, an_input_of_nothing_can_be_stopped, .timeout = 20 * TIME_SCALE)
+{
+    static const unsigned flags[] = { 0, AHEAD_EAGER, AHEAD_SYNC };
+
+    for (int what = 0; what < 4; what++)
+        for (unsigned i = 0; i < 3; i++) {
+            struct ahead_options opt = { .flags = flags[i] };
+            struct endless e;
+            decoder_open open = make_endless(&e, what);
+            struct ahead_source src = { .ops = &endless_ops, .ctx = &e };
+            struct ahead_stream *s;
+            pthread_t thread;
+            uint8_t byte;
+            size_t got;
+
+            expect_note("elements %d, flags %u", what, opt.flags);
+            expect_status(open(&src, src, NULL), AHEAD_OK);
+            expect_status(ahead_open(&s, src, &opt), AHEAD_OK);
+            expect_int(pthread_create(&thread, NULL, cancel, s), 0);
+            expect_status(ahead_read(s, &byte, 1, &got), AHEAD_CANCELLED);
+            expect_int(pthread_join(thread, NULL), 0);
+            expect_status(ahead_close(s), AHEAD_OK);
+            free(e.head.data);
+            free(e.again.data);
+        }
+    expect_no_note();
+}
+
 /* ---- seek and skip ---- */
 
 Test(lz4_source, seek_goes_back_to_the_start)

@@ -28,11 +28,14 @@ read_more(struct ahead_decoder *d, const struct ahead_found *found, struct ahead
     return st == AHEAD_EOF ? d->format->judge_end(d, err) : st;
 }
 
+/* There may be no end of these, and no byte to show for them. */
 static enum ahead_status
 pass(struct ahead_decoder *d, const struct ahead_found *found, struct ahead_error *err)
 {
-    enum ahead_status st = d->format->pass(d, found, err);
+    enum ahead_status st = ahead_input_check(&d->in, err);
 
+    if (!st)
+        st = d->format->pass(d, found, err);
     if (!st)
         ahead_input_consume(&d->in, found->len);
     return st;

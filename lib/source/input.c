@@ -160,6 +160,13 @@ static void describe(const struct ahead_input *in, ssize_t n, int e, struct ahea
                         ahead_status_name(err->status));
 }
 
+enum ahead_status ahead_input_check(const struct ahead_input *in, struct ahead_error *err)
+{
+    if (!interrupted(in))
+        return AHEAD_OK;
+    return ahead_error_set_errno(err, ECANCELED, in->offset, "read");
+}
+
 enum ahead_status ahead_input_more(struct ahead_input *in, size_t need, struct ahead_error *err)
 {
     enum ahead_status st;
@@ -171,6 +178,9 @@ enum ahead_status ahead_input_more(struct ahead_input *in, size_t need, struct a
         *err = in->ending;
         return err->status;
     }
+    st = ahead_input_check(in, err);
+    if (st)
+        return st;
     st = make_room(in, need, err);
     if (st)
         return st;

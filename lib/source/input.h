@@ -62,6 +62,10 @@ static inline size_t ahead_input_len(const struct ahead_input *in)
  * AHEAD_NOMEM or AHEAD_TIMEDOUT, after which another call may succeed. */
 enum ahead_status ahead_input_more(struct ahead_input *in, size_t need, struct ahead_error *err);
 
+/* Whether it was interrupted: AHEAD_IO, with ECANCELED.  ahead_input_more() asks
+ * as well; it is for who goes on for long with what is at hand. */
+enum ahead_status ahead_input_check(const struct ahead_input *in, struct ahead_error *err);
+
 /* Drop the first n bytes, n <= ahead_input_len(). */
 static inline void ahead_input_consume(struct ahead_input *in, size_t n)
 {
