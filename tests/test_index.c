@@ -171,6 +171,19 @@ Test(index, many_partitions)
     free(p);
 }
 
+/* A data file that was taken for its index is not read to its end. */
+Test(index, what_is_no_index_is_seen_as_it_arrives)
+{
+    struct script sc = { .step = STEPS(BYTES(100u << 20)) };
+    struct ahead_index *x;
+    struct ahead_error err;
+
+    expect_status(ahead_index_open(&x, script_source(&sc), 31, &err), AHEAD_CORRUPT);
+    expect_u64(err.source_offset, 0);
+    expect_true(script_asked(&sc) < 10);
+    expect_str(script_closing_verdict(&sc), "ok");
+}
+
 static void spoil_errno(struct script *sc, enum script_call call)
 {
     (void)sc;

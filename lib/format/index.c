@@ -45,11 +45,37 @@ static bool grow(struct ahead_index **x)
     return true;
 }
 
+/* Each offset is judged against the one in front of it, and that of none is 0. */
 static enum ahead_status
-read_bytes(struct ahead_index **x, struct ahead_stream *s, struct ahead_error *err)
+check_offset(const struct ahead_index *x, size_t i, struct ahead_error *err)
 {
-    enum ahead_status st;
-    size_t got;
+    uint64_t before = i ? offset_at(x, i - 1) : 0, at = offset_at(x, i);
+
+    if (i == 0 && at != 0)
+        return ahead_error_set(err, AHEAD_CORRUPT, 0, "the first offset is %" PRId64 ", not 0",
+                               (int64_t)at);
+    if (at < before || at > INT64_MAX)
+        return ahead_error_set(err, AHEAD_CORRUPT, (uint64_t)i * OFFSET_BYTES,
+                               "offset %zu of the index, %" PRId64
+                               ", is below the one before it, %" PRIu64,
+                               i, (int64_t)at, before);
+    return AHEAD_OK;
+}
+
+/* Nothing is decoded: a place in the index is one in its bytes. */
+static enum ahead_status placed(enum ahead_status st, struct ahead_error *err)
+{
+    if (st)
+        err->offset = err->source_offset;
+    return st;
+}
+
+/* Offsets are judged as they arrive: what is no index is not read to its end. */
+static enum ahead_status
+read_offsets(struct ahead_index **x, struct ahead_stream *s, struct ahead_error *err)
+{
+    enum ahead_status st, judged = AHEAD_OK;
+    size_t i = 0, got;
 
     do {
         if ((*x)->len == (*x)->cap && !grow(x))
@@ -57,61 +83,31 @@ read_bytes(struct ahead_index **x, struct ahead_stream *s, struct ahead_error *e
                                    "no memory for an index of more than %zu bytes", (*x)->len);
         st = ahead_read(s, (*x)->bytes + (*x)->len, (*x)->cap - (*x)->len, &got);
         (*x)->len += got;
-    } while (!st);
-    if (st == AHEAD_EOF)
-        return AHEAD_OK;
+        for (; i < (*x)->len / OFFSET_BYTES && !judged; i++)
+            judged = placed(check_offset(*x, i, err), err);
+    } while (!st && !judged);
+    if (judged || st == AHEAD_EOF)
+        return judged;
     *err = *ahead_error(s);
     return st;
 }
 
-static enum ahead_status check_size(const struct ahead_index *x, struct ahead_error *err)
+static enum ahead_status
+check_end(const struct ahead_index *x, uint64_t data_bytes, struct ahead_error *err)
 {
+    size_t last = ahead_index_partitions(x);
+
     if (x->len % OFFSET_BYTES)
         return ahead_error_set(err, AHEAD_CORRUPT, x->len - x->len % OFFSET_BYTES,
                                "an index of %zu bytes: no multiple of 8", x->len);
     if (x->len < 2 * OFFSET_BYTES)
         return ahead_error_set(err, AHEAD_CORRUPT, x->len,
                                "an index of %zu bytes: fewer than two offsets", x->len);
-    return AHEAD_OK;
-}
-
-/* Each offset is judged against the one in front of it, and that of none is 0. */
-static enum ahead_status
-check_offsets(const struct ahead_index *x, uint64_t data_bytes, struct ahead_error *err)
-{
-    size_t last = ahead_index_partitions(x);
-    uint64_t before = 0;
-
-    if (offset_at(x, 0) != 0)
-        return ahead_error_set(err, AHEAD_CORRUPT, 0, "the first offset is %" PRId64 ", not 0",
-                               (int64_t)offset_at(x, 0));
-    for (size_t i = 1; i <= last; i++) {
-        uint64_t at = offset_at(x, i);
-
-        if (at < before || at > INT64_MAX)
-            return ahead_error_set(err, AHEAD_CORRUPT, (uint64_t)i * OFFSET_BYTES,
-                                   "offset %zu of the index, %" PRId64
-                                   ", is below the one before it, %" PRIu64,
-                                   i, (int64_t)at, before);
-        before = at;
-    }
-    if (before < data_bytes)
+    if (offset_at(x, last) < data_bytes)
         return ahead_error_set(err, AHEAD_CORRUPT, (uint64_t)last * OFFSET_BYTES,
-                               "the index ends at byte %" PRIu64 " of a file of %" PRIu64, before,
-                               data_bytes);
+                               "the index ends at byte %" PRIu64 " of a file of %" PRIu64,
+                               offset_at(x, last), data_bytes);
     return AHEAD_OK;
-}
-
-static enum ahead_status
-check(const struct ahead_index *x, uint64_t data_bytes, struct ahead_error *err)
-{
-    enum ahead_status st = check_size(x, err);
-
-    if (!st)
-        st = check_offsets(x, data_bytes, err);
-    if (st)
-        err->offset = err->source_offset;
-    return st;
 }
 
 /* Opens, reads and closes. */
@@ -128,7 +124,7 @@ load(struct ahead_index **x, struct ahead_source index, struct ahead_error *err)
         return st;
     }
     if (grow(x)) {
-        st = read_bytes(x, s, err);
+        st = read_offsets(x, s, err);
     } else {
         st = AHEAD_NOMEM;
         ahead_error_set(err, st, AHEAD_NO_OFFSET, "no memory for an index");
@@ -154,7 +150,7 @@ enum ahead_status ahead_index_open(struct ahead_index **out, struct ahead_source
     *out = NULL;
     st = load(&x, index, err);
     if (!st)
-        st = check(x, data_bytes, err);
+        st = placed(check_end(x, data_bytes, err), err);
     if (st) {
         free(x);
         errno = err->os_errno;
