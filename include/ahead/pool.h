@@ -33,7 +33,8 @@ AHEAD_API AHEAD_NODISCARD enum ahead_status
 ahead_pool_open(struct ahead_pool **out, const struct ahead_pool_options *opt);
 
 /* Join the threads and free the pool.  AHEAD_INVALID, and nothing happens, as
- * long as a stream uses it, and on one of its own threads.  NULL is fine. */
+ * long as a stream uses it, and on one of its own threads.  In a child of
+ * fork(), where the threads are not, it frees the memory.  NULL is fine. */
 AHEAD_API enum ahead_status ahead_pool_close(struct ahead_pool *p);
 
 /* What a pool holds.  Any thread. */

@@ -229,6 +229,8 @@ struct ahead_stats {
     uint64_t threads_started;
     uint64_t helped_pieces; /* pieces that the reader made beside the second thread */
     uint64_t wakeups;       /* signals sent to a side that slept */
+    uint64_t buffers;       /* that have memory now: 0, 1 or 2 */
+    uint64_t buffer_bytes;  /* of these together */
 };
 
 /* Copy the figures.  Reading thread.  Never blocks. */

@@ -67,6 +67,7 @@ struct ahead_core {
     size_t second_bytes; /* what the half is to have that the second thread begins with */
     size_t grown_bytes;  /* holder: on a pool, how large a half may be by now */
     size_t borrowed[2];  /* holder: what each half has of the pool's budget */
+    bool shares;         /* holder: the pool counts on it when it divides the budget */
 
     alignas(AHEAD_CACHE_LINE) struct ahead_swap swap;
 
@@ -169,7 +170,8 @@ void ahead_fill_delete_half(struct ahead_core *c, unsigned half, uint8_t *bytes,
 /* The task of a stream on a pool. */
 void ahead_fill_run(struct ahead_task *task, struct ahead_job *job);
 
-/* With the token held: bytes were read in vain, so less is to be read ahead. */
+/* With the token held, and nobody else inside: bytes were read in vain, so less
+ * is to be read ahead.  The halves are about to be emptied. */
 void ahead_fill_shrink(struct ahead_core *c);
 
 /* The stream has ended and nothing is unread: give the memory of its halves

@@ -165,6 +165,18 @@ static void show_taken(struct ahead_core *c, const struct ahead_place *place)
     c->in_half = true;
 }
 
+/* The reader claims and makes a piece. */
+static void make_piece(struct ahead_core *c, struct ahead_place *place)
+{
+    struct ahead_pool *lender = c->swap.split ? c->swap.pool : NULL;
+
+    if (lender)
+        ahead_pool_lend(lender, &c->job);
+    ahead_fill_piece(c, &c->job, place, NULL);
+    if (lender)
+        ahead_pool_take_back(lender, &c->job);
+}
+
 static enum ahead_status advance(struct ahead_core *c, size_t want, bool poll)
 {
     struct ahead_ask ask = { .timeout_ms = c->read_timeout_ms, .poll = poll };
@@ -203,7 +215,7 @@ static enum ahead_status advance(struct ahead_core *c, size_t want, bool poll)
         case AHEAD_TURN_CLAIM:
             c->calling = true;
             if (source_in_time(c)) {
-                ahead_fill_piece(c, &c->job, &place, NULL);
+                make_piece(c, &place);
                 c->calling = false;
                 break;
             }
@@ -470,8 +482,8 @@ static enum ahead_status seek_source(struct ahead_core *c, uint64_t offset)
         return st;
     }
     unread = ahead_core_unread(c);
-    ahead_fill_shrink(c);
     ahead_core_reset_window(c, offset);
+    ahead_fill_shrink(c);
     ahead_swap_end_seek_moved(&c->swap, c->src, offset, unread, NULL);
     if (c->swap.eager)
         ahead_fill_start(c);

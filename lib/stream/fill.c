@@ -98,6 +98,9 @@ static size_t borrow(struct ahead_core *c, size_t cap, size_t have, size_t *borr
     *borrowed = 0;
     if (!c->swap.pool)
         return cap;
+    if (!c->shares)
+        ahead_pool_begin_share(c->swap.pool);
+    c->shares = true;
     *borrowed = ahead_pool_borrow(c->swap.pool, round_to_page(cap) + AHEAD_PAGE);
     if (*borrowed < 2 * AHEAD_PAGE || *borrowed - AHEAD_PAGE <= have) {
         ahead_pool_return(c->swap.pool, *borrowed);
@@ -107,16 +110,31 @@ static size_t borrow(struct ahead_core *c, size_t cap, size_t have, size_t *borr
     return cap < *borrowed - AHEAD_PAGE ? cap : *borrowed - AHEAD_PAGE;
 }
 
+/* An empty half that has more than a share of the budget, while others have to
+ * do without, has nothing for a moment. */
+static void yield_half(struct ahead_core *c, struct ahead_place *place)
+{
+    size_t has = c->borrowed[place->half];
+
+    if (!has || !place->empty || !ahead_pool_wants_back(c->swap.pool, has))
+        return;
+    ahead_fill_delete_half(c, place->half, place->bytes, place->room);
+    ahead_swap_install(&c->swap, place, NULL, 0, ahead_fill_buffer_bytes(c));
+}
+
 /* Gives the half memory, at the first claim in it; or more of it, when the
- * source or the pool has more than it seemed.  `least`: so many bytes in any
- * case, beside the budget if need be; 0: what is to be had, maybe nothing. */
+ * source or the pool has more than it seemed; or less, when others came.
+ * `least`: so many bytes in any case, beside the budget if need be; 0: what is
+ * to be had, maybe nothing. */
 static enum ahead_prepared
 prepare_half(struct ahead_core *c, struct ahead_place *place, size_t least)
 {
-    bool fits = place->bytes && place->room >= least;
     size_t cap, borrowed;
     uint8_t *bytes;
+    bool fits;
 
+    yield_half(c, place);
+    fits = place->bytes && place->room >= least;
     if (fits && (!place->empty || place->room >= ahead_fill_buffer_bytes(c)))
         return AHEAD_PREPARED;
     cap = wanted_bytes(c, place->solo);
@@ -158,8 +176,17 @@ static void try_two_halves(struct ahead_core *c)
 
 void ahead_fill_shrink(struct ahead_core *c)
 {
+    uint8_t *bytes;
+    size_t cap;
+
     if (c->grown_bytes > POOL_FIRST_BYTES)
         c->grown_bytes /= 2;
+    for (unsigned i = 0; i < 2; i++) {
+        if (c->borrowed[i] <= c->grown_bytes + AHEAD_PAGE)
+            continue;
+        ahead_swap_take_half(&c->swap, i, &bytes, &cap);
+        ahead_fill_delete_half(c, i, bytes, cap);
+    }
 }
 
 void ahead_fill_release(struct ahead_core *c)
@@ -171,6 +198,9 @@ void ahead_fill_release(struct ahead_core *c)
         return;
     for (unsigned i = 0; i < 2; i++)
         ahead_fill_delete_half(c, i, bytes[i], cap[i]);
+    if (c->shares)
+        ahead_pool_end_share(c->swap.pool);
+    c->shares = false;
 }
 
 /* ---- one piece ---- */

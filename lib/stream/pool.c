@@ -3,6 +3,7 @@
 #include "stream/pool.h"
 
 #include "error.h"
+#include "process.h"
 #include "stream/swap.h"
 #include "thread.h"
 
@@ -11,25 +12,32 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_THREADS = 1024 };
+enum {
+    MAX_THREADS = 1024,
+    SPARES = 8 /* scratch for so many readers at once is kept */
+};
 
 struct ahead_pool {
     pthread_mutex_t lock;
-    pthread_cond_t work;           /* a thread waits: a task, or stop */
-    struct ahead_task head;        /* lock: of the queue, a ring; head.next is the first */
-    unsigned idle;                 /* lock: threads that sleep and were not signalled */
-    unsigned users;                /* lock */
-    bool stop;                     /* lock */
-    struct ahead_pool_stats stats; /* lock */
+    pthread_cond_t work;            /* a thread waits: a task, or stop */
+    struct ahead_task head;         /* lock: of the queue, a ring; head.next is the first */
+    unsigned idle;                  /* lock: threads that sleep */
+    unsigned users;                 /* lock */
+    unsigned sharers;               /* lock: of these, those that have not ended */
+    bool stop;                      /* lock */
+    struct ahead_pool_stats stats;  /* lock */
+    struct ahead_job spare[SPARES]; /* lock */
+    unsigned spares;                /* lock */
 
     pthread_mutex_t starting; /* one caller at a time starts threads */
     unsigned started;         /* starting: threads that run */
     bool tried;               /* starting: all of them, or as many as there could be */
     pthread_t *threads;       /* starting */
 
-    unsigned wanted; /* immutable */
-    uint64_t budget; /* immutable; UINT64_MAX: no limit */
-    char name[16];   /* immutable */
+    unsigned wanted;  /* immutable */
+    uint64_t budget;  /* immutable; UINT64_MAX: no limit */
+    char name[16];    /* immutable */
+    unsigned process; /* immutable: that it was opened in */
 };
 
 /* The pool that this thread belongs to. */
@@ -38,6 +46,16 @@ static _Thread_local const struct ahead_pool *self_;
 bool ahead_pool_is_self(const struct ahead_pool *p)
 {
     return self_ == p;
+}
+
+bool ahead_pool_is_any(void)
+{
+    return self_ != NULL;
+}
+
+bool ahead_pool_is_forked(const struct ahead_pool *p)
+{
+    return p->process != ahead_process();
 }
 
 /* ---- the queue, called locked ---- */
@@ -64,6 +82,12 @@ static void remove_locked(struct ahead_task *task)
 
 /* ---- threads ---- */
 
+static void free_scratch(struct ahead_job *job)
+{
+    free(job->in);
+    free(job->block);
+}
+
 static void *pool_main(void *arg)
 {
     struct ahead_pool *p = arg;
@@ -88,8 +112,7 @@ static void *pool_main(void *arg)
         pthread_mutex_lock(&p->lock);
     }
     pthread_mutex_unlock(&p->lock);
-    free(job.in);
-    free(job.block);
+    free_scratch(&job);
     return NULL;
 }
 
@@ -130,6 +153,16 @@ bool ahead_pool_withdraw(struct ahead_pool *p, struct ahead_task *task)
     return queued;
 }
 
+void ahead_pool_promote(struct ahead_pool *p, struct ahead_task *task)
+{
+    pthread_mutex_lock(&p->lock);
+    if (task->next) {
+        remove_locked(task);
+        insert_locked(task, p->head.next);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
 bool ahead_pool_is_pressed(struct ahead_pool *p)
 {
     bool pressed;
@@ -147,17 +180,53 @@ static size_t whole_pages(uint64_t n)
     return (size_t)(n - n % AHEAD_PAGE);
 }
 
+/* Of one buffer: two for each stream, so that one that comes late finds some,
+ * too. */
+static uint64_t share_locked(const struct ahead_pool *p)
+{
+    uint64_t share = p->budget / 2 / (p->sharers ? p->sharers : 1);
+
+    return share < AHEAD_PAGE ? AHEAD_PAGE : share;
+}
+
+void ahead_pool_begin_share(struct ahead_pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->sharers++;
+    pthread_mutex_unlock(&p->lock);
+}
+
+void ahead_pool_end_share(struct ahead_pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->sharers--;
+    pthread_mutex_unlock(&p->lock);
+}
+
+bool ahead_pool_wants_back(struct ahead_pool *p, size_t bytes)
+{
+    uint64_t share;
+    bool wants;
+
+    if (p->budget == UINT64_MAX)
+        return false;
+    pthread_mutex_lock(&p->lock);
+    share = share_locked(p);
+    wants = bytes > share && p->budget - p->stats.bytes < share;
+    pthread_mutex_unlock(&p->lock);
+    return wants;
+}
+
 size_t ahead_pool_borrow(struct ahead_pool *p, size_t want)
 {
     uint64_t share, left, n = want;
 
     pthread_mutex_lock(&p->lock);
     if (p->budget != UINT64_MAX) {
-        /* Two buffers each; a stream that came later has to find some, too. */
-        share = p->budget / 2 / (p->users ? p->users : 1);
+        share = share_locked(p);
         left = p->budget - p->stats.bytes;
         if (n > share)
-            n = share < AHEAD_PAGE ? AHEAD_PAGE : share;
+            n = share;
         if (n > left)
             n = left;
         n = whole_pages(n);
@@ -174,6 +243,43 @@ void ahead_pool_return(struct ahead_pool *p, size_t bytes)
     pthread_mutex_lock(&p->lock);
     p->stats.bytes -= bytes;
     pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- scratch ---- */
+
+/* Only the memory: what stands in it is of no use to anybody else. */
+static struct ahead_job take_scratch(struct ahead_job *from)
+{
+    struct ahead_job job = {
+        .in = from->in,
+        .in_cap = from->in_cap,
+        .block = from->block,
+        .block_cap = from->block_cap,
+    };
+
+    *from = (struct ahead_job){ .bound = 0 };
+    return job;
+}
+
+void ahead_pool_lend(struct ahead_pool *p, struct ahead_job *job)
+{
+    pthread_mutex_lock(&p->lock);
+    if (p->spares > 0)
+        *job = take_scratch(&p->spare[--p->spares]);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void ahead_pool_take_back(struct ahead_pool *p, struct ahead_job *job)
+{
+    struct ahead_job scratch = take_scratch(job);
+
+    pthread_mutex_lock(&p->lock);
+    if (p->spares < SPARES) {
+        p->spare[p->spares++] = scratch;
+        scratch = (struct ahead_job){ .bound = 0 };
+    }
+    pthread_mutex_unlock(&p->lock);
+    free_scratch(&scratch);
 }
 
 /* ---- open and close ---- */
@@ -207,6 +313,7 @@ static enum ahead_status create(struct ahead_pool **out, const struct ahead_pool
         return AHEAD_NOMEM;
     p->wanted = opt->threads ? opt->threads : cores();
     p->budget = opt->byte_budget ? opt->byte_budget : UINT64_MAX;
+    p->process = ahead_process();
     p->head.next = p->head.prev = &p->head;
     strncpy(p->name, opt->name ? opt->name : "ahead-pool", sizeof p->name - 1);
     p->threads = calloc(p->wanted, sizeof *p->threads);
@@ -246,33 +353,46 @@ enum ahead_status ahead_pool_open(struct ahead_pool **out, const struct ahead_po
     return ahead_fail_errno(create(out, opt));
 }
 
+static void free_memory(struct ahead_pool *p)
+{
+    while (p->spares > 0)
+        free_scratch(&p->spare[--p->spares]);
+    free(p->threads);
+    free(p);
+}
+
 enum ahead_status ahead_pool_close(struct ahead_pool *p)
 {
+    bool stop;
+
     if (!p)
         return AHEAD_OK;
     if (ahead_pool_is_self(p))
         return AHEAD_INVALID;
+    if (ahead_pool_is_forked(p)) { /* its streams know, and leave it alone */
+        free_memory(p);
+        return AHEAD_OK;
+    }
     pthread_mutex_lock(&p->lock);
-    p->stop = p->users == 0;
-    if (p->stop)
+    p->stop = stop = p->users == 0;
+    if (stop)
         pthread_cond_broadcast(&p->work);
     pthread_mutex_unlock(&p->lock);
-    if (!p->stop)
+    if (!stop)
         return AHEAD_INVALID;
     for (unsigned i = 0; i < p->started; i++)
         pthread_join(p->threads[i], NULL);
     pthread_cond_destroy(&p->work);
     pthread_mutex_destroy(&p->starting);
     pthread_mutex_destroy(&p->lock);
-    free(p->threads);
-    free(p);
+    free_memory(p);
     return AHEAD_OK;
 }
 
 void ahead_pool_get_stats(struct ahead_pool *p, struct ahead_pool_stats *out)
 {
     *out = (struct ahead_pool_stats){ 0 };
-    if (!p)
+    if (!p || ahead_pool_is_forked(p))
         return;
     pthread_mutex_lock(&p->starting);
     pthread_mutex_lock(&p->lock);

@@ -27,6 +27,9 @@ struct ahead_task {
 void ahead_pool_enter(struct ahead_pool *p);
 void ahead_pool_leave(struct ahead_pool *p);
 
+/* A child of fork() has neither the threads nor a lock that is sure to be free. */
+bool ahead_pool_is_forked(const struct ahead_pool *p);
+
 /* See to it that threads run.  false: not one could be started.  May allocate:
  * called without a lock. */
 bool ahead_pool_start(struct ahead_pool *p);
@@ -38,15 +41,36 @@ void ahead_pool_submit(struct ahead_pool *p, struct ahead_task *task, bool urgen
 /* Take a task out of the queue.  false: it is not there (any more). */
 bool ahead_pool_withdraw(struct ahead_pool *p, struct ahead_task *task);
 
+/* Put a task that is still in the queue in front of the others. */
+void ahead_pool_promote(struct ahead_pool *p, struct ahead_task *task);
+
 /* Whether other tasks wait for a thread. */
 bool ahead_pool_is_pressed(struct ahead_pool *p);
 
-/* Take up to `want` bytes from the budget, whole pages, no more than a fair
- * share.  0: it is used up.  To be returned in the same amount. */
+/* One more, one less stream that shares the budget: from its open on, whether
+ * or not it holds any, until it has ended. */
+void ahead_pool_begin_share(struct ahead_pool *p);
+void ahead_pool_end_share(struct ahead_pool *p);
+
+/* Take up to `want` bytes from the budget for one of the two buffers of a
+ * stream, whole pages, no more than its share.  0: it is used up.  To be
+ * returned in the same amount. */
 size_t ahead_pool_borrow(struct ahead_pool *p, size_t want);
 void ahead_pool_return(struct ahead_pool *p, size_t bytes);
 
-/* Whether this thread is one of the pool's. */
+/* Whether a buffer of so many borrowed bytes is more than a share by now, and
+ * there is no whole share left for another stream. */
+bool ahead_pool_wants_back(struct ahead_pool *p, size_t bytes);
+
+/* Scratch of readers.  One that makes a piece itself needs it for the time of
+ * that piece; a thousand streams are not to keep a thousand of them.  `job` has
+ * none, and gets what lies about, if anything does; then it has some, and gives
+ * it back. */
+void ahead_pool_lend(struct ahead_pool *p, struct ahead_job *job);
+void ahead_pool_take_back(struct ahead_pool *p, struct ahead_job *job);
+
+/* Whether this thread is one of the pool's; one of any pool. */
 bool ahead_pool_is_self(const struct ahead_pool *p);
+bool ahead_pool_is_any(void);
 
 #endif

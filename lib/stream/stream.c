@@ -27,6 +27,8 @@ static enum ahead_status check(struct ahead_source src, const struct ahead_optio
         return AHEAD_INVALID;
     if (opt->buffer_bytes > AHEAD_MAX_BUFFER_BYTES)
         return AHEAD_INVALID;
+    if (opt->pool && ahead_pool_is_forked(opt->pool))
+        return AHEAD_INVALID;
     return AHEAD_OK;
 }
 
@@ -52,6 +54,7 @@ create(struct ahead_core **out, struct ahead_source src, const struct ahead_opti
     c->swap.split = ahead_source_is_split(src);
     c->swap.may_block = ahead_source_may_block(src);
     c->swap.delegate = opt->read_timeout_ms > 0;
+    c->swap.can_wait = src.ops->split && src.ops->split->wait;
     c->swap.pool = opt->pool;
     c->swap.task.run = ahead_fill_run;
     c->swap.eager = (opt->flags & AHEAD_EAGER) && !sync;
@@ -61,8 +64,11 @@ create(struct ahead_core **out, struct ahead_source src, const struct ahead_opti
         free(c);
         return st;
     }
-    if (c->swap.pool)
+    if (c->swap.pool) {
         ahead_pool_enter(c->swap.pool);
+        ahead_pool_begin_share(c->swap.pool);
+        c->shares = true;
+    }
     *out = c;
     return AHEAD_OK;
 }
@@ -137,7 +143,9 @@ enum ahead_status ahead_core_destroy(struct ahead_core *c)
     free(c->fill_job.in);
     free(c->fill_job.block);
     free(c->gather);
-    if (c->swap.pool && !ahead_core_forked(c))
+    if (c->shares)
+        ahead_pool_end_share(c->swap.pool);
+    if (c->swap.pool)
         ahead_pool_leave(c->swap.pool);
     free(c);
     return st;
@@ -155,6 +163,7 @@ enum ahead_status ahead_close(struct ahead_stream *s)
 {
     struct ahead_core *c = ahead_core_of(s);
     enum ahead_status reached, closed;
+    struct ahead_pool *pool;
     pthread_t thread;
 
     if (!s)
@@ -163,10 +172,12 @@ enum ahead_status ahead_close(struct ahead_stream *s)
         return AHEAD_INVALID;
     c->calling = true; /* a function of the source may call this again */
     if (!ahead_core_forked(c)) {
+        pool = c->swap.pool;
         thread = c->thread;
         switch (ahead_swap_stop(&c->swap, c->src, c->close_timeout_ms)) {
         case AHEAD_FILL_RUNNING: /* the stream is the thread's from here on */
-            pthread_detach(thread);
+            if (!pool)
+                pthread_detach(thread);
             return AHEAD_TIMEDOUT;
         case AHEAD_FILL_LEFT: pthread_join(thread, NULL); break;
         case AHEAD_FILL_NONE:

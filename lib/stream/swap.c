@@ -58,6 +58,14 @@ static bool fill_can_claim_locked(const struct ahead_swap *sw)
     return sw->warm && !sw->solo && !sw->hold && claimable_locked(sw);
 }
 
+/* Whether the reader leaves what may block to the second thread: but not to one
+ * of a pool's that has not come, if it can keep the time itself, or if it keeps
+ * a thread of a pool from coming. */
+static bool delegates_locked(const struct ahead_swap *sw)
+{
+    return sw->delegate && !sw->nested && !(sw->pool && sw->fills == 0 && sw->can_wait);
+}
+
 /* A claim that may block is made only while nothing that was claimed is
  * unpublished: else the reader, and a peer that waits for its answer, could
  * wait for each other. */
@@ -69,7 +77,7 @@ static bool reader_can_claim_locked(const struct ahead_swap *sw)
         return false;
     if (!sw->may_block || sw->fill == AHEAD_FILL_NEVER)
         return true;
-    return !sw->delegate && all_published_locked(sw);
+    return !delegates_locked(sw) && all_published_locked(sw);
 }
 
 static size_t unread_locked(const struct ahead_swap *sw)
@@ -195,6 +203,8 @@ reader_sleep_locked(struct ahead_swap *sw, enum ahead_wish wish, uint64_t now, u
 
     if (sw->rest == AHEAD_REST_NAP && fill_can_claim_locked(sw))
         wake_fill_locked(sw);
+    if (sw->queued && wish == AHEAD_WISH_BYTES)
+        ahead_pool_promote(sw->pool, &sw->task);
     sw->wish = wish;
     ahead_thread_sleep(&sw->ready, &sw->lock, until);
     sw->wish = AHEAD_WISH_NONE;
@@ -487,6 +497,7 @@ enum ahead_turn ahead_swap_next(struct ahead_swap *sw, struct ahead_ask ask,
 
     place->left = false;
     pthread_mutex_lock(&sw->lock);
+    sw->nested = sw->pool && ahead_pool_is_any();
     for (;;) {
         if (start_due_locked(sw) && !ask.poll) {
             turn = AHEAD_TURN_START;
@@ -956,19 +967,30 @@ bool ahead_swap_reader_had_to_wait(struct ahead_swap *sw)
     return more;
 }
 
+static void take_half_locked(struct ahead_half *h, uint8_t **bytes, size_t *cap)
+{
+    empty_half_locked(h);
+    *bytes = h->bytes;
+    *cap = h->cap;
+    h->bytes = NULL;
+    h->cap = 0;
+}
+
+void ahead_swap_take_half(struct ahead_swap *sw, unsigned half, uint8_t **bytes, size_t *cap)
+{
+    pthread_mutex_lock(&sw->lock);
+    take_half_locked(&sw->half[half], bytes, cap);
+    pthread_mutex_unlock(&sw->lock);
+}
+
 bool ahead_swap_take_memory(struct ahead_swap *sw, uint8_t *bytes[2], size_t cap[2])
 {
     bool quiet;
 
     pthread_mutex_lock(&sw->lock);
     quiet = quiet_locked(sw) && sw->ended;
-    for (unsigned i = 0; quiet && i < 2; i++) {
-        bytes[i] = sw->half[i].bytes;
-        cap[i] = sw->half[i].cap;
-        empty_half_locked(&sw->half[i]);
-        sw->half[i].bytes = NULL;
-        sw->half[i].cap = 0;
-    }
+    for (unsigned i = 0; quiet && i < 2; i++)
+        take_half_locked(&sw->half[i], &bytes[i], &cap[i]);
     if (quiet)
         sw->taken = 0;
     pthread_mutex_unlock(&sw->lock);
@@ -1149,5 +1171,9 @@ void ahead_swap_get_stats(struct ahead_swap *sw, struct ahead_stats *out)
 {
     pthread_mutex_lock(&sw->lock);
     *out = sw->stats;
+    for (unsigned i = 0; i < 2; i++) {
+        out->buffers += sw->half[i].bytes != NULL;
+        out->buffer_bytes += sw->half[i].cap;
+    }
     pthread_mutex_unlock(&sw->lock);
 }

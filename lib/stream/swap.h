@@ -119,6 +119,8 @@ struct ahead_swap {
     bool split;     /* immutable: the source offers claim, make and settle */
     bool may_block; /* immutable: a claim can block for as long as a peer likes */
     bool delegate;  /* immutable: claims that may block are the second thread's (read timeout) */
+    bool
+        can_wait; /* immutable: but a reader can also wait for the source, with an eye on the clock */
     struct ahead_pool *pool; /* immutable: its threads fill; NULL: a second thread does */
     struct ahead_task task;  /* the pool's */
     bool eager; /* immutable: the second thread claims from the start, and after a seek */
@@ -161,6 +163,7 @@ struct ahead_swap {
     enum ahead_fill_state fill; /* lock */
     bool queued;                /* lock: with a pool: a fill was asked for and has not begun */
     unsigned fills;             /* lock: with a pool: its threads that fill */
+    bool nested;                /* lock: the reader is a pool's thread: another may never come */
     bool single;                /* lock: there is memory for one half only */
     bool warm;                  /* lock: the second thread was started */
     bool solo;                  /* lock: the reader fills alone, over again in one half */
@@ -324,6 +327,9 @@ void ahead_swap_end_solo(struct ahead_swap *sw);
 /* The ending was returned and the window is empty: take the memory of the
  * halves away.  false: somebody may still write to it. */
 bool ahead_swap_take_memory(struct ahead_swap *sw, uint8_t *bytes[2], size_t cap[2]);
+
+/* With the token held, and nobody else inside: take the memory of a half away. */
+void ahead_swap_take_half(struct ahead_swap *sw, unsigned half, uint8_t **bytes, size_t *cap);
 
 /* With the token held, or in a warm-up: give the half of *place memory.  `full`: a whole buffer
  * of this stream has so many bytes. */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 enum { FD_MAX = 4096 }; /* descriptors above are passed on uncounted */
 
 atomic_int live;
-atomic_size_t largest;
+atomic_size_t largest, live_bytes, most_bytes;
 static atomic_int live_by_kind[FAILING_KINDS];
 static atomic_bool always[FAILING_KINDS];
 static atomic_bool ours[FD_MAX]; /* whether a wrapped call gave this descriptor */
@@ -101,10 +102,27 @@ static bool fails_memory(size_t size)
     return fails(FAILING_MEMORY);
 }
 
+static void gain_bytes(void *p)
+{
+    size_t gained = malloc_usable_size(p);
+    size_t now = atomic_fetch_add(&live_bytes, gained) + gained;
+    size_t most = atomic_load(&most_bytes);
+
+    while (most < now && !atomic_compare_exchange_weak(&most_bytes, &most, now))
+        ;
+}
+
+static void lose_bytes(void *p)
+{
+    atomic_fetch_sub(&live_bytes, malloc_usable_size(p));
+}
+
 static void *memory(void *p)
 {
-    if (p)
+    if (p) {
         count(FAILING_MEMORY, 1);
+        gain_bytes(p);
+    }
     return p;
 }
 
@@ -120,18 +138,27 @@ void *__wrap_calloc(size_t n, size_t size)
 
 void *__wrap_realloc(void *p, size_t size)
 {
+    void *grown;
+
     if (!p)
         return __wrap_malloc(size);
     if (size == 0)
         abort(); /* what that does differs between systems: ours never does it */
-    return fails_memory(size) ? no_memory() : __real_realloc(p, size);
+    if (fails_memory(size))
+        return no_memory();
+    lose_bytes(p);
+    grown = __real_realloc(p, size);
+    gain_bytes(grown ? grown : p);
+    return grown;
 }
 
 int __wrap_posix_memalign(void **out, size_t align, size_t size)
 {
-    return fails_memory(size)
-               ? ENOMEM
-               : acquired(FAILING_MEMORY, __real_posix_memalign(out, align, size));
+    int error = fails_memory(size) ? ENOMEM : __real_posix_memalign(out, align, size);
+
+    if (!error)
+        memory(*out);
+    return error;
 }
 
 void *__wrap_aligned_alloc(size_t align, size_t size)
@@ -151,8 +178,10 @@ char *__wrap_strndup(const char *s, size_t len)
 
 void __wrap_free(void *p)
 {
-    if (p)
+    if (p) {
         count(FAILING_MEMORY, -1);
+        lose_bytes(p);
+    }
     __real_free(p);
 }
 

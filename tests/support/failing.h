@@ -50,4 +50,8 @@ int live_of(enum failing_kind kind);
 /* The bytes of the largest allocation that was asked for; a test may zero it. */
 extern atomic_size_t largest;
 
+/* The bytes of all allocations that are held, as the allocator counts them, and
+ * the most that were held at a time; a test may set that to live_bytes. */
+extern atomic_size_t live_bytes, most_bytes;
+
 #endif
