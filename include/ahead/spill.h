@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spill.h - records of Apache Spark's sorter spill files.
+/* spill.h - records of Apache Spark's sorter spill files: read, written, merged.
  *
  * A spill is a big-endian count, then so many records: length (32 bits), sort
  * key prefix (64 bits), bytes.  Spark writes it into an LZ4Block stream, or as
@@ -139,6 +139,55 @@ AHEAD_API enum ahead_status ahead_spill_writer_close(struct ahead_spill_writer *
  * it has failed, the failure.  Status AHEAD_OK if there was none.  Valid until
  * the next call; never NULL (for a NULL spill: AHEAD_INVALID). */
 AHEAD_API const struct ahead_error *ahead_spill_writer_error(const struct ahead_spill_writer *sw);
+
+/* ---- merging ---- */
+
+/* Which of two records with equal key prefixes comes first: below 0, a; above
+ * 0, b; 0, they are equal, and come in the order of their inputs.  Called on
+ * the thread that called ahead_spill_merge_next(); must not use the readers. */
+typedef int (*ahead_spill_compare)(const struct ahead_spill_record *a,
+                                   const struct ahead_spill_record *b, void *ctx);
+
+struct ahead_spill_merge;
+
+/* Open a merge of n sorted spills; 0 is fine.  Records come in the order of
+ * their key prefixes, as signed numbers; equal ones as `cmp` says (NULL: in the
+ * order of their inputs); and records of one input in their order.
+ *
+ * The readers, each of which is there once, belong to the library from the call
+ * on, whatever is returned: on failure they have been closed and *out is NULL.
+ * `readers` itself is copied.  Reads nothing.  AHEAD_OK; AHEAD_INVALID: `out` or
+ * a reader is NULL; AHEAD_NOMEM.  On failure errno is set.
+ *
+ * Hundreds of inputs want a pool (pool.h): a few threads read ahead for all of
+ * them, and memory stays within a budget. */
+AHEAD_API AHEAD_NODISCARD enum ahead_status
+ahead_spill_merge_open(struct ahead_spill_merge **out, struct ahead_spill_reader *const *readers,
+                       size_t n, ahead_spill_compare cmp, void *ctx);
+
+/* The next record of all, where it lies: its bytes stay valid and unchanged
+ * until the next call.  *from is the number of its input, from 0; NULL: not
+ * asked for.  Waits as ahead_read() does.
+ *
+ * *rec is written with AHEAD_OK only.  AHEAD_EOF: all inputs have come to their
+ * verified ends.  Else *from is the input at fault.  A fault of an input ends
+ * the merge in front of what that input would have had next; AHEAD_CORRUPT is
+ * also an input that is not sorted, AHEAD_NOMEM a copy that the comparison
+ * needs of a record.  AHEAD_TIMEDOUT loses nothing: call again.  AHEAD_INVALID:
+ * `m` or `rec` is NULL, or a stream refused the call. */
+AHEAD_API AHEAD_NODISCARD enum ahead_status
+ahead_spill_merge_next(struct ahead_spill_merge *m, struct ahead_spill_record *rec, size_t *from);
+
+/* Close all readers and free everything.  Waits as ahead_close() does.  Returns
+ * the fault that was met, else the first of what closing the readers returned.
+ * NULL is fine: AHEAD_OK. */
+AHEAD_API enum ahead_status ahead_spill_merge_close(struct ahead_spill_merge *m);
+
+/* What the last call that did not return AHEAD_OK or AHEAD_EOF had to say, with
+ * the number of the input, from 0, in front of its reader's words, and that
+ * reader's offsets.  Valid until the next call; never NULL (for a NULL merge:
+ * AHEAD_INVALID). */
+AHEAD_API const struct ahead_error *ahead_spill_merge_error(const struct ahead_spill_merge *m);
 
 #ifdef __cplusplus
 }
