@@ -16,10 +16,13 @@
 
 static struct bench_file new_file(uint64_t bytes)
 {
-    struct bench_file f = { .path = "/tmp/ahead-bench-XXXXXX", .bytes = bytes };
-    int fd = mkstemp(f.path);
+    struct bench_file f = { .bytes = bytes };
+    const char *dir = getenv("AHEAD_BENCH_DIR");
+    int fd;
 
-    cr_assert(fd >= 0);
+    snprintf(f.path, sizeof f.path, "%s/ahead-bench-XXXXXX", dir ? dir : "/tmp");
+    fd = mkstemp(f.path);
+    cr_assert(fd >= 0, "no file can be made in %s", dir ? dir : "/tmp");
     cr_assert(close(fd) == 0);
     return f;
 }

@@ -7,9 +7,9 @@
 
 #include <stdint.h>
 
-/* A file in the page cache. */
+/* A file in the page cache, in AHEAD_BENCH_DIR (/tmp). */
 struct bench_file {
-    char path[64];
+    char path[256];
     uint64_t bytes; /* decoded */
 };
 
