@@ -26,7 +26,8 @@ static bool one_in(unsigned n)
 
 /* In the place of those in pace.c, by --wrap. */
 bool __wrap_ahead_pace_applies(size_t buffer_bytes);
-bool __wrap_ahead_pace_wants_thread(struct ahead_pace *p, uint64_t now_ns, uint64_t offset);
+bool __wrap_ahead_pace_wants_thread(struct ahead_pace *p, uint64_t now_ns, uint64_t offset,
+                                    uint64_t left);
 bool __wrap_ahead_pace_is_due(const struct ahead_pace *p, uint64_t offset, bool solo);
 bool __wrap_ahead_pace_is_better_alone(struct ahead_pace *p, uint64_t now_ns, uint64_t offset,
                                        uint64_t wait_ns, bool solo);
@@ -36,8 +37,10 @@ bool __wrap_ahead_pace_applies(size_t buffer_bytes)
     return buffer_bytes > 0;
 }
 
-bool __wrap_ahead_pace_wants_thread(struct ahead_pace *p, uint64_t now_ns, uint64_t offset)
+bool __wrap_ahead_pace_wants_thread(struct ahead_pace *p, uint64_t now_ns, uint64_t offset,
+                                    uint64_t left)
 {
+    (void)left;
     (void)p;
     (void)now_ns;
     (void)offset;

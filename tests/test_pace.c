@@ -10,8 +10,10 @@
 static void read_alone(struct ahead_pace *p, uint64_t *now, uint64_t *at, unsigned mib,
                        double source, double reader)
 {
+    if (!p->since_ns)
+        ahead_pace_begin(p, *now, *at);
     while (mib-- > 0) {
-        ahead_pace_enter_source(p, *now, *at);
+        ahead_pace_enter_source(p, *now);
         *now += (uint64_t)(source * (double)MIB);
         ahead_pace_leave_source(p, *now);
         *now += (uint64_t)(reader * (double)MIB);
@@ -25,7 +27,7 @@ static bool wants_thread(double source, double reader)
     uint64_t now = 1000, at = 0;
 
     read_alone(&p, &now, &at, 4, source, reader);
-    return ahead_pace_wants_thread(&p, now, at);
+    return ahead_pace_wants_thread(&p, now, at, UINT64_MAX);
 }
 
 /* Stretches of 4 MiB with the thread there, until the answer is not `solo` any
@@ -67,10 +69,25 @@ Test(pace, a_reader_that_begins_to_work_gets_the_thread_one_stretch_later)
 
     for (int i = 0; i < 5; i++) {
         read_alone(&p, &now, &at, 4, 0.1, 0.01);
-        expect_true(!ahead_pace_wants_thread(&p, now, at));
+        expect_true(!ahead_pace_wants_thread(&p, now, at, UINT64_MAX));
     }
     read_alone(&p, &now, &at, 4, 0.1, 0.2);
-    expect_true(ahead_pace_wants_thread(&p, now, at));
+    expect_true(ahead_pace_wants_thread(&p, now, at, UINT64_MAX));
+}
+
+Test(pace, for_what_takes_less_than_the_start_of_a_thread_none_comes)
+{
+    struct ahead_pace p = { 0 };
+    uint64_t now = 1, at = 0;
+
+    read_alone(&p, &now, &at, 4, 0.1, 0.1);
+    expect_true(!ahead_pace_wants_thread(&p, now, at, 4 * MIB)); /* 0.8 ms */
+    read_alone(&p, &now, &at, 4, 0.1, 0.1);
+    expect_true(ahead_pace_wants_thread(&p, now, at, 6 * MIB)); /* 1.2 ms */
+
+    p = (struct ahead_pace){ 0 };
+    read_alone(&p, &now, &at, 4, 2, 0.1);
+    expect_true(ahead_pace_wants_thread(&p, now, at, MIB));
 }
 
 Test(pace, small_buffers_are_not_looked_after)
@@ -86,7 +103,7 @@ Test(pace, while_the_thread_is_on_its_way_no_stretch_is_over)
     uint64_t now = 1, at = 0;
 
     read_alone(&p, &now, &at, 4, 0.1, 0.2);
-    expect_true(ahead_pace_wants_thread(&p, now, at));
+    expect_true(ahead_pace_wants_thread(&p, now, at, UINT64_MAX));
     expect_true(!ahead_pace_is_due(&p, at + 64 * MIB, true));
     expect_true(ahead_pace_is_due(&p, at + 64 * MIB, false));
 }
@@ -98,7 +115,7 @@ Test(pace, a_reader_that_waits_and_was_faster_alone_is_alone_again_and_tries_now
     unsigned alone;
 
     read_alone(&p, &now, &at, 4, 0.1, 0.06); /* 0.16 ns a byte */
-    expect_true(ahead_pace_wants_thread(&p, now, at));
+    expect_true(ahead_pace_wants_thread(&p, now, at, UINT64_MAX));
 
     /* Three stretches that wait, behind the one that is timed from and the warm-up. */
     expect_u64(stretches(&p, &now, &at, &waited, 0.3, 0.8, false, 100), 5);
@@ -119,7 +136,7 @@ Test(pace, what_is_faster_together_stays_together)
     uint64_t now = 1, at = 0, waited = 0;
 
     read_alone(&p, &now, &at, 4, 0.4, 0.15);
-    expect_true(ahead_pace_wants_thread(&p, now, at));
+    expect_true(ahead_pace_wants_thread(&p, now, at, UINT64_MAX));
     expect_u64(stretches(&p, &now, &at, &waited, 0.41, 0.7, false, 1000), 1000);
 }
 
@@ -129,7 +146,7 @@ Test(pace, a_reader_that_hardly_waits_stays_together)
     uint64_t now = 1, at = 0, waited = 0;
 
     read_alone(&p, &now, &at, 4, 0.1, 0.06);
-    expect_true(ahead_pace_wants_thread(&p, now, at));
+    expect_true(ahead_pace_wants_thread(&p, now, at, UINT64_MAX));
     expect_u64(stretches(&p, &now, &at, &waited, 0.3, 0.3, false, 1000), 1000);
 }
 
@@ -139,7 +156,7 @@ Test(pace, one_stretch_that_was_disturbed_changes_nothing)
     uint64_t now = 1, at = 0, waited = 0;
 
     read_alone(&p, &now, &at, 4, 0.1, 0.15);
-    expect_true(ahead_pace_wants_thread(&p, now, at));
+    expect_true(ahead_pace_wants_thread(&p, now, at, UINT64_MAX));
     for (int i = 0; i < 20; i++) {
         expect_u64(stretches(&p, &now, &at, &waited, 0.16, 0.1, false, 3), 3);
         expect_u64(stretches(&p, &now, &at, &waited, 2.0, 0.9, false, 2), 2);

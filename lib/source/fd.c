@@ -83,14 +83,24 @@ static enum ahead_status refuse(struct ahead_source *out, struct ahead_fd *d, en
     return ahead_fd_give_up(d, st);
 }
 
+/* Where the descriptor stands; -1: it cannot be sought.  A `fresh` one stands at
+ * 0, but files that have no content of their own, of size 0, may be pipes in
+ * truth (trace_pipe). */
+static off_t position(const struct ahead_fd *d, const struct stat *st, bool fresh)
+{
+    if (!S_ISREG(st->st_mode) && !S_ISBLK(st->st_mode))
+        return -1;
+    return fresh && st->st_size > 0 ? 0 : lseek(d->fd, 0, SEEK_CUR);
+}
+
 /* A source over what has been opened.  `range` NULL: from where the descriptor
  * stands, to the end. */
-static enum ahead_status look(struct ahead_source *out, struct ahead_fd *d,
+static enum ahead_status look(struct ahead_source *out, struct ahead_fd *d, bool fresh,
                               const struct ahead_fd_range *range, unsigned flags)
 {
     struct ahead_fd_range rest = { .end = INT64_MAX };
     struct stat st;
-    off_t at = -1;
+    off_t at;
 
     if (fstat(d->fd, &st)) {
         /* Not a descriptor: its number may be somebody else's by now. */
@@ -102,8 +112,7 @@ static enum ahead_status look(struct ahead_source *out, struct ahead_fd *d,
         errno = EISDIR;
         return AHEAD_IO;
     }
-    if (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode))
-        at = lseek(d->fd, 0, SEEK_CUR);
+    at = position(d, &st, fresh);
     if (at < 0)
         return range || flags & HINTS ? AHEAD_UNSUPPORTED : ahead_pipe_open(out, d);
     rest.start = (uint64_t)at;
@@ -116,7 +125,7 @@ enum ahead_status ahead_source_fd(struct ahead_source *out, int fd, unsigned fla
     enum ahead_status st = AHEAD_INVALID;
 
     if (out && fd >= 0 && !(flags & ~(unsigned)FLAGS))
-        st = look(out, &d, NULL, flags);
+        st = look(out, &d, false, NULL, flags);
     return st ? refuse(out, &d, st) : AHEAD_OK;
 }
 
@@ -133,7 +142,7 @@ enum ahead_status ahead_source_range(struct ahead_source *out, int fd, uint64_t 
     }
     if (out && fd >= 0 && !(flags & ~(unsigned)FLAGS) && offset <= INT64_MAX &&
         (!range.exact || length <= INT64_MAX - offset))
-        st = look(out, &d, &range, flags);
+        st = look(out, &d, false, &range, flags);
     return st ? refuse(out, &d, st) : AHEAD_OK;
 }
 
@@ -164,7 +173,7 @@ ahead_source_path_flags(struct ahead_source *out, const char *path, unsigned fla
         st = d.path ? promise(out, &d, flags) : AHEAD_NOMEM;
     } else {
         d.fd = ahead_fd_open(path, 0);
-        st = d.fd >= 0 ? look(out, &d, NULL, flags) : AHEAD_IO;
+        st = d.fd >= 0 ? look(out, &d, true, NULL, flags) : AHEAD_IO;
     }
     return st ? refuse(out, &d, st) : AHEAD_OK;
 }

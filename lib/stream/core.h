@@ -154,6 +154,10 @@ void ahead_core_count(struct ahead_core *c);
 bool ahead_fill_piece(struct ahead_core *c, struct ahead_job *job, struct ahead_place *place,
                       struct ahead_place *next);
 
+/* What the source has left; UINT64_MAX: it does not say.  With the token, or as
+ * the only one in the source. */
+uint64_t ahead_fill_remaining(struct ahead_core *c);
+
 /* Start the second thread, or let it loose.  Reading thread. */
 void ahead_fill_start(struct ahead_core *c);
 

@@ -222,7 +222,11 @@ static enum ahead_status advance(struct ahead_core *c, size_t want, bool poll)
             c->calling = false;
             ahead_swap_abandon_claim(&c->swap);
             return fail_timeout(c);
-        case AHEAD_TURN_START: ahead_fill_start(c); break;
+        case AHEAD_TURN_START:
+            /* Nobody else is in the source yet. */
+            if (ahead_swap_wants_thread(&c->swap, ahead_fill_remaining(c)))
+                ahead_fill_start(c);
+            break;
         case AHEAD_TURN_WAIT: return AHEAD_TIMEDOUT;
         case AHEAD_TURN_TIMEDOUT: return fail_timeout(c);
         }

@@ -65,19 +65,22 @@ enum ahead_prepared {
     AHEAD_PREPARED_NOT     /* no memory */
 };
 
+uint64_t ahead_fill_remaining(struct ahead_core *c)
+{
+    return c->src.ops->remaining ? c->src.ops->remaining(c->src.ctx) : UINT64_MAX;
+}
+
 /* How large the half is to be: a whole buffer, or what the source has left if
  * that is less.  On a pool it begins small, and grows when the reader had to
  * wait or to fill. */
 static size_t wanted_bytes(struct ahead_core *c, bool solo)
 {
     size_t n = ahead_fill_buffer_bytes(c);
-    uint64_t left = UINT64_MAX;
+    uint64_t left = ahead_fill_remaining(c);
 
     if (solo && n > AHEAD_SOLO_BYTES)
         n = c->unit_bytes > AHEAD_SOLO_BYTES ? c->unit_bytes : AHEAD_SOLO_BYTES;
 
-    if (c->src.ops->remaining)
-        left = c->src.ops->remaining(c->src.ctx);
     if (c->swap.pool) {
         if (!c->grown_bytes)
             c->grown_bytes = POOL_FIRST_BYTES;

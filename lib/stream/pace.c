@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pace.c - whether the second thread pays, over a source that cannot be split.
+/* pace.c - whether the second thread pays.
  *
- * The constants were chosen by bench_overlap, its callback with a fleeting and
- * with a light reader. */
+ * The constants were chosen by bench_small, and by bench_overlap: its callback
+ * with a fleeting and with a light reader. */
 #include "stream/pace.h"
 
 /* Beside a source that takes longer over a byte no hand-over is ever seen. */
@@ -11,6 +11,10 @@
 /* What a byte costs that is written by one core and read by another: a reader
  * that takes less time over it has nothing to gain. */
 #define HAND_OVER_NS_PER_BYTE 0.05
+
+/* Half of this is what the second thread can save at best, and what it costs:
+ * thread, memory and the first hand-over. */
+#define WORTH_NS 1000000
 
 /* A stretch done the wrong way costs one or two more: in so many it is of no
  * account. */
@@ -46,10 +50,13 @@ static double ns_per_byte(const struct ahead_pace *p, uint64_t now_ns, uint64_t 
     return bytes ? (double)(now_ns - p->since_ns) / (double)bytes : 0;
 }
 
-void ahead_pace_enter_source(struct ahead_pace *p, uint64_t now_ns, uint64_t offset)
+void ahead_pace_begin(struct ahead_pace *p, uint64_t now_ns, uint64_t offset)
 {
-    if (!p->since_ns)
-        begin_stretch(p, now_ns, offset);
+    begin_stretch(p, now_ns, offset);
+}
+
+void ahead_pace_enter_source(struct ahead_pace *p, uint64_t now_ns)
+{
     p->claim_ns = now_ns;
 }
 
@@ -59,13 +66,14 @@ void ahead_pace_leave_source(struct ahead_pace *p, uint64_t now_ns)
     p->claim_ns = 0;
 }
 
-bool ahead_pace_wants_thread(struct ahead_pace *p, uint64_t now_ns, uint64_t offset)
+bool ahead_pace_wants_thread(struct ahead_pace *p, uint64_t now_ns, uint64_t offset, uint64_t left)
 {
     double reader;
 
     p->alone = ns_per_byte(p, now_ns, offset);
     reader = ns_per_byte(p, now_ns - p->source_ns, offset);
-    if (p->since_ns && p->alone < FAST_NS_PER_BYTE && reader < HAND_OVER_NS_PER_BYTE) {
+    if ((left < UINT64_MAX && (double)left * p->alone < WORTH_NS) ||
+        (p->alone < FAST_NS_PER_BYTE && reader < HAND_OVER_NS_PER_BYTE)) {
         begin_stretch(p, now_ns, offset);
         return false;
     }

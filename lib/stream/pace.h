@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pace.h - whether the second thread pays, over a source that cannot be split.
+/* pace.h - whether the second thread pays.
  *
- * A reader that does next to nothing with the bytes gains nothing by a second
- * thread, and what a fast source writes has to go from one core to the other:
- * then it is faster alone.  This is found by the clock, in stretches of a
- * few MiB: the reader begins alone; the second thread comes unless the reader
- * takes less time than handing over would; and where the reader waits most of
- * the time all the same, the two ways are compared. */
+ * Starting it, and backing its memory, takes as long as reading a few MiB of a
+ * cached file: it comes only if what is left takes longer.
+ *
+ * Over a source that cannot be split, a reader that does next to nothing with
+ * the bytes gains nothing by a second thread, and what a fast source writes has
+ * to go from one core to the other: then it is faster alone.  This is found by
+ * the clock, in stretches of a few MiB: the reader begins alone; the second
+ * thread comes unless the reader takes less time than handing over would; and
+ * where the reader waits most of the time all the same, the two ways are
+ * compared. */
 #ifndef AHEAD_STREAM_PACE_H
 #define AHEAD_STREAM_PACE_H
 
@@ -31,14 +35,17 @@ struct ahead_pace {
  * a look at the clock. */
 bool ahead_pace_applies(size_t buffer_bytes);
 
-/* The reader alone goes into the source at `offset`, before the second thread
- * has ever come; and is back. */
-void ahead_pace_enter_source(struct ahead_pace *p, uint64_t now_ns, uint64_t offset);
+/* The reader begins alone, at `offset`. */
+void ahead_pace_begin(struct ahead_pace *p, uint64_t now_ns, uint64_t offset);
+
+/* It goes into the source, and is back. */
+void ahead_pace_enter_source(struct ahead_pace *p, uint64_t now_ns);
 void ahead_pace_leave_source(struct ahead_pace *p, uint64_t now_ns);
 
 /* At the end of a stretch of a reader that was alone from the beginning:
- * whether the second thread is to come.  Else the next stretch begins. */
-bool ahead_pace_wants_thread(struct ahead_pace *p, uint64_t now_ns, uint64_t offset);
+ * whether the second thread is to come.  Else the next stretch begins.  `left`
+ * is what the source has still to give; UINT64_MAX: not known. */
+bool ahead_pace_wants_thread(struct ahead_pace *p, uint64_t now_ns, uint64_t offset, uint64_t left);
 
 /* Whether a stretch since then is over at `offset`.  None is, for as long as the
  * reader is alone because the thread is on its way. */

@@ -114,7 +114,7 @@ static bool paced_locked(const struct ahead_swap *sw)
 /* Whether the second thread is to be started, or let loose: at the first
  * bytes beyond one buffer, or when only it may wait for the source.  On a pool,
  * where buffers begin small, at the first beyond what the half has. */
-static bool start_due_locked(struct ahead_swap *sw)
+static bool start_due_locked(const struct ahead_swap *sw)
 {
     size_t alone = sw->pool ? sw->half[sw->active].cap : sw->full_bytes;
 
@@ -122,13 +122,7 @@ static bool start_due_locked(struct ahead_swap *sw)
         return false;
     if (sw->delegate && sw->may_block)
         return true;
-    if (sw->position - sw->cold_offset <= alone)
-        return false;
-    if (!paced_locked(sw) ||
-        ahead_pace_wants_thread(&sw->pace, ahead_thread_now_ns(sw->clock), sw->position))
-        return true;
-    sw->cold_offset = sw->position; /* once more that long */
-    return false;
+    return sw->position - sw->cold_offset > alone;
 }
 
 /* Whether another thread than the reader may be in the source. */
@@ -476,6 +470,21 @@ static void give_back_locked(struct ahead_swap *sw)
     wake_locked(sw);
 }
 
+/* What the pace of a reader alone is made of. */
+static void note_claim_alone_locked(struct ahead_swap *sw)
+{
+    bool paced = paced_locked(sw);
+    uint64_t now;
+
+    if (sw->pace.since_ns && !paced)
+        return;
+    now = ahead_thread_now_ns(sw->clock);
+    if (!sw->pace.since_ns)
+        ahead_pace_begin(&sw->pace, now, sw->position);
+    if (paced)
+        ahead_pace_enter_source(&sw->pace, now);
+}
+
 static size_t take_locked(struct ahead_swap *sw, size_t most, uint8_t **bytes, size_t *from)
 {
     size_t n = unread_locked(sw);
@@ -537,8 +546,8 @@ enum ahead_turn ahead_swap_next(struct ahead_swap *sw, struct ahead_ask ask,
         if (reader_can_claim_locked(sw)) {
             turn = AHEAD_TURN_CLAIM;
             begin_claim_locked(sw, place, true);
-            if (!sw->warm && paced_locked(sw))
-                ahead_pace_enter_source(&sw->pace, ahead_thread_now_ns(sw->clock), sw->position);
+            if (!sw->warm)
+                note_claim_alone_locked(sw);
             break;
         }
         if (!now) {
@@ -624,6 +633,19 @@ void ahead_swap_unend(struct ahead_swap *sw)
 bool ahead_swap_cancelled(struct ahead_swap *sw)
 {
     return get_field(sw, &sw->cancelled);
+}
+
+bool ahead_swap_wants_thread(struct ahead_swap *sw, uint64_t left)
+{
+    bool wants;
+
+    pthread_mutex_lock(&sw->lock);
+    wants = sw->pool || sw->delegate || !ahead_pace_applies(sw->full_bytes) ||
+            ahead_pace_wants_thread(&sw->pace, ahead_thread_now_ns(sw->clock), sw->position, left);
+    if (!wants)
+        sw->cold_offset = sw->position; /* alone for once more that long */
+    pthread_mutex_unlock(&sw->lock);
+    return wants;
 }
 
 bool ahead_swap_begin_start(struct ahead_swap *sw, bool *join)

@@ -201,7 +201,7 @@ enum ahead_turn {
     AHEAD_TURN_ENDED, /* the ending is due */
     AHEAD_TURN_USED,  /* save what is unread, then ahead_swap_give_back() */
     AHEAD_TURN_CLAIM, /* it has the token: claim and make at *place */
-    AHEAD_TURN_START, /* the second thread is worth its while: start it */
+    AHEAD_TURN_START, /* the second thread may be worth its while */
     AHEAD_TURN_WAIT,  /* nothing without sleeping, and that was not asked for */
     AHEAD_TURN_TIMEDOUT
 };
@@ -248,6 +248,11 @@ void ahead_swap_unend(struct ahead_swap *sw);
 
 /* Whether ahead_swap_cancel() was called. */
 bool ahead_swap_cancelled(struct ahead_swap *sw);
+
+/* With TURN_START: whether the second thread is worth its while, where the
+ * source has `left` bytes (UINT64_MAX: not known).  Else it is asked again,
+ * further on. */
+bool ahead_swap_wants_thread(struct ahead_swap *sw, uint64_t left);
 
 /* Let the second thread claim.  true: there is none, and the caller is to
  * start it (one that has left is to be joined first).  Over a source that

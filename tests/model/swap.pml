@@ -205,12 +205,12 @@ inline start()                                         /* ahead_fill_start */
     wake_locked()
 }
 
-/* start_due_locked: a reader that has nearly nothing to do goes on alone for another half. */
+/* ahead_swap_wants_thread: what is left, or the reader has to do, may be too little.  */
 inline start_or_not()
 {
     if
 #ifdef PACE
-    :: !split && !delegate -> cold_offset = position
+    :: !delegate -> cold_offset = position
 #endif
     :: start()
     fi
