@@ -402,6 +402,7 @@ static void expect_unsorted(bool by_comparison)
             expect_int(given, k + 1);
             expect_end(m, AHEAD_CORRUPT, bad);
             expect_true(strstr(ahead_spill_merge_error(m)->text, "not sorted") != NULL);
+            expect_u64(ahead_spill_merge_error(m)->offset, 4 + (k + 1) * size);
             expect_status(ahead_spill_merge_close(m), AHEAD_CORRUPT);
             memcpy(at, saved, sizeof saved);
         }

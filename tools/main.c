@@ -22,6 +22,7 @@ static const struct command {
     { "stat", stat_main, "read a file through: rates, waits, which side was the bottleneck" },
     { "spill", spill_main, "the records of a spill of Apache Spark, checked" },
     { "frames", frames_main, "the shuffle blocks of DataFusion Comet, checked" },
+    { "merge", merge_main, "sorted spills into one" },
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };

@@ -28,7 +28,10 @@ enum option_code {
     OPTION_FIELDS,
     OPTION_DUMP,
     OPTION_RAW,
-    OPTION_DECODE
+    OPTION_DECODE,
+    OPTION_BUDGET,
+    OPTION_THREADS,
+    OPTION_OPEN
 };
 
 /* The next option of a command, -1 behind the last, '?' once a wrong one has

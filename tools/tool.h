@@ -15,5 +15,6 @@ int cat_main(int argc, char **argv);
 int stat_main(int argc, char **argv);
 int spill_main(int argc, char **argv);
 int frames_main(int argc, char **argv);
+int merge_main(int argc, char **argv);
 
 #endif

@@ -17,11 +17,14 @@
 #include <ahead/spill.h>
 
 #include "error.h"
+#include "format/spill.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { RECORD_HEADER_BYTES = 12 };
 
 struct input {
     struct ahead_spill_record rec; /* the next one; valid unless ended */
@@ -148,26 +151,30 @@ const struct ahead_error *ahead_spill_merge_error(const struct ahead_spill_merge
 
 /* ---- what went wrong ---- */
 
-static enum ahead_status
-end(struct ahead_spill_merge *m, size_t culprit, enum ahead_status st, const char *text)
+/* The merge ends for want or by fault of an input, whose words `err` has. */
+static enum ahead_status end(struct ahead_spill_merge *m, size_t culprit, struct ahead_error err)
 {
-    ahead_error_set(&m->error, st, AHEAD_NO_OFFSET, "input %zu: %s", culprit, text);
-    m->error.offset = ahead_spill_error(m->in[culprit].reader)->offset;
+    ahead_error_set(&m->error, err.status, err.source_offset, "input %zu: %s", culprit, err.text);
+    m->error.offset = err.offset;
+    m->error.os_errno = err.os_errno;
     m->culprit = culprit;
-    m->ended = true;
-    return st;
+    m->ended = err.status != AHEAD_TIMEDOUT && err.status != AHEAD_INVALID;
+    return err.status;
 }
 
-/* What a reader said.  Its words may be cut short by ours. */
-static enum ahead_status pass(struct ahead_spill_merge *m, size_t culprit, enum ahead_status st)
+/* The record that an input has given last should not be there, or cannot be
+ * kept. */
+static enum ahead_status
+refuse(struct ahead_spill_merge *m, size_t culprit, enum ahead_status st, const char *why)
 {
-    struct ahead_error below = *ahead_spill_error(m->in[culprit].reader);
+    struct ahead_error err;
+    uint64_t offset, number = ahead_spill_reader_taken(m->in[culprit].reader, &offset);
 
-    end(m, culprit, st, below.text);
-    m->error.os_errno = below.os_errno;
-    m->error.source_offset = below.source_offset;
-    m->ended = st != AHEAD_TIMEDOUT && st != AHEAD_INVALID;
-    return st;
+    offset -= RECORD_HEADER_BYTES + (uint64_t)m->in[culprit].rec.len;
+    ahead_error_set(&err, st, AHEAD_NO_OFFSET, "record %" PRIu64 ", at byte %" PRIu64 ": %s",
+                    number, offset, why);
+    err.offset = offset;
+    return end(m, culprit, err);
 }
 
 /* ---- order ---- */
@@ -232,7 +239,7 @@ static enum ahead_status load(struct ahead_spill_merge *m, size_t i)
     enum ahead_status st = ahead_spill_next(m->in[i].reader, &m->in[i].rec);
 
     m->in[i].ended = st == AHEAD_EOF;
-    return st && st != AHEAD_EOF ? pass(m, i, st) : AHEAD_OK;
+    return st && st != AHEAD_EOF ? end(m, i, *ahead_spill_error(m->in[i].reader)) : AHEAD_OK;
 }
 
 /* The bytes that were handed out are gone with the next ones of their reader,
@@ -265,10 +272,10 @@ static enum ahead_status advance(struct ahead_spill_merge *m)
         return st;
     m->taken = false;
     if (!m->in[m->winner].ended && compare(m, &m->last, &m->in[m->winner].rec) > 0)
-        return end(m, m->winner, AHEAD_CORRUPT,
-                   m->last.key_prefix == m->in[m->winner].rec.key_prefix
-                       ? "not sorted: by the comparison, a record belongs before the one before it"
-                       : "not sorted: a key prefix is below the one before it");
+        return refuse(m, m->winner, AHEAD_CORRUPT,
+                      m->last.key_prefix == m->in[m->winner].rec.key_prefix
+                          ? "not sorted: the comparison puts it before the one before it"
+                          : "not sorted: its key prefix is below that of the one before it");
     replay(m);
     return AHEAD_OK;
 }
@@ -303,7 +310,7 @@ static enum ahead_status next(struct ahead_spill_merge *m, struct ahead_spill_re
         return AHEAD_EOF;
     }
     if (!keep_last(m))
-        return end(m, m->winner, AHEAD_NOMEM, "no memory for a copy of a record");
+        return refuse(m, m->winner, AHEAD_NOMEM, "no memory for the copy that a comparison needs");
     m->taken = true;
     *rec = m->in[m->winner].rec;
     return AHEAD_OK;

@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "format/parser.h"
+#include "format/spill.h"
 
 #include <ahead/read.h>
 
@@ -69,6 +70,12 @@ enum ahead_status ahead_spill_reader_close(struct ahead_spill_reader *r)
 const struct ahead_error *ahead_spill_error(const struct ahead_spill_reader *r)
 {
     return ahead_parser_error(r ? &r->p : NULL);
+}
+
+uint64_t ahead_spill_reader_taken(const struct ahead_spill_reader *r, uint64_t *offset)
+{
+    *offset = r->p.offset;
+    return r->p.taken;
 }
 
 /* ---- in words ---- */

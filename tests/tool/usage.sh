@@ -93,6 +93,21 @@ for number in "" x 1K -1 2147483648; do
 done
 wrong frames "--json excludes --raw and --decode" -- frames --json --raw one
 wrong frames "--json excludes --raw and --decode" -- frames --decode --json one
+wrong merge "it needs -o OUT" -- merge one
+wrong merge "it takes FILEs to be merged" -- merge -o out
+for size in "" 0 16385G; do
+    wrong merge "--budget takes a size from 1 to 16384G, as 256K, not '$size'" -- \
+        merge --budget "$size" -o out one
+done
+for number in "" 0 1025 1K; do
+    wrong merge "--threads takes a number from 1 to 1024, not '$number'" -- \
+        merge --threads "$number" -o out one
+done
+for number in "" 1 1000001; do
+    wrong merge "--open takes a number from 2 to 1000000, not '$number'" -- \
+        merge --open "$number" -o out one
+done
+wrong merge "there is no option --json" -- merge --json -o out one
 wrong cat "-o needs a value" -- cat one -o
 wrong cat "there is no option --json" -- cat --json one
 wrong stat "there is no option -o" -- stat -o out one
@@ -106,7 +121,7 @@ is "nothing was written" "$(ls new 2> /dev/null)" ""
 cp one ./--frob
 expect "behind --" 0 one "" -- cat -- --frob
 
-for command in "" cat stat spill frames; do
+for command in "" cat stat spill frames merge; do
     run $command --help
     is "ahead $command --help: exit code" $code 0
     same "ahead $command --help: standard error" err /dev/null
@@ -114,7 +129,7 @@ for command in "" cat stat spill frames; do
         "$(awk 'length > 80 { wide++ } END { print (NR > 0 && NR <= 24 && !wide) }' out)" 1
     matches "ahead $command --help says how" out "^usage: ahead ${command:-COMMAND} "
 done
-for command in cat stat spill frames; do
+for command in cat stat spill frames merge; do
     matches_help=$("$program" --help | grep -c "^  $command ") || true
     is "ahead --help lists $command" "$matches_help" 1
 done
