@@ -363,6 +363,39 @@ Test(lz4_source, interrupt_gets_through_to_a_pipe, .timeout = 20 * TIME_SCALE)
     }
 }
 
+/* Of a pipe that says nothing: neither open, nor a first read with a time limit,
+ * waits for what a decoder has to see of its input. */
+Test(lz4_source, open_waits_for_no_byte, .timeout = 20 * TIME_SCALE)
+{
+    for (each_sample(s, i)) {
+        static const struct ahead_options as[] = {
+            { .flags = 0 },
+            { .flags = AHEAD_EAGER },
+            { .flags = 0, .read_timeout_ms = 20 },
+            { .flags = AHEAD_EAGER, .read_timeout_ms = 20 },
+        };
+
+        for (size_t k = 0; k < sizeof as / sizeof *as; k++) {
+            struct ahead_source src;
+            struct ahead_stream *s;
+            uint8_t byte;
+            size_t got;
+            int fd[2];
+
+            expect_note("sample %u, options %zu", it.i, k);
+            expect_int(pipe(fd), 0);
+            expect_status(ahead_source_fd(&src, fd[0], AHEAD_FD_CLOSE), AHEAD_OK);
+            expect_status(it.s.open(&src, src, NULL), AHEAD_OK);
+            expect_status(ahead_open(&s, src, &as[k]), AHEAD_OK);
+            if (as[k].read_timeout_ms)
+                expect_status(ahead_read(s, &byte, 1, &got), AHEAD_TIMEDOUT);
+            expect_status(ahead_close(s), AHEAD_OK);
+            close(fd[1]);
+        }
+    }
+    expect_no_note();
+}
+
 /* Delivers the same elements for ever; none of them makes a byte. */
 struct endless {
     struct bytes head, again; /* head: once, in front */

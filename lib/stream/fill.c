@@ -386,7 +386,7 @@ static void warm_up(struct ahead_core *c)
 
     if (!ahead_swap_begin_warm_up(&c->swap, &place))
         return;
-    if (!place.bytes && (bytes = ahead_buffer_new(c->second_bytes))) {
+    if (!place.bytes && c->second_bytes && (bytes = ahead_buffer_new(c->second_bytes))) {
         ahead_buffer_touch(bytes, c->second_bytes);
         ahead_swap_install(&c->swap, &place, bytes, c->second_bytes, c->chosen_bytes);
     }
@@ -420,7 +420,10 @@ void ahead_fill_start(struct ahead_core *c)
         return;
     if (join)
         pthread_join(c->thread, NULL);
-    c->second_bytes = wanted_bytes(c, false);
+    /* Of a source that nothing was asked for yet, unit() may wait for bytes:
+     * then there is no reader alone, and no half to be warmed up. */
+    if (c->chosen_bytes)
+        c->second_bytes = wanted_bytes(c, false);
     if (ahead_thread_start(&c->thread, c->name, fill_main, c))
         ahead_swap_start_failed(&c->swap);
 }
