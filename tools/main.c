@@ -23,6 +23,8 @@ static const struct command {
     { "spill", spill_main, "the records of a spill of Apache Spark, checked" },
     { "frames", frames_main, "the shuffle blocks of DataFusion Comet, checked" },
     { "merge", merge_main, "sorted spills into one" },
+    { "bench", bench_main, "one file, read by each strategy side by side" },
+    { "demo", demo_main, "write a spill, read it each way, show what read-ahead saved" },
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };

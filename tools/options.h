@@ -31,7 +31,10 @@ enum option_code {
     OPTION_DECODE,
     OPTION_BUDGET,
     OPTION_THREADS,
-    OPTION_OPEN
+    OPTION_OPEN,
+    OPTION_PLOT,
+    OPTION_ROUNDS,
+    OPTION_SIZE
 };
 
 /* The next option of a command, -1 behind the last, '?' once a wrong one has

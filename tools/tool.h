@@ -16,5 +16,7 @@ int stat_main(int argc, char **argv);
 int spill_main(int argc, char **argv);
 int frames_main(int argc, char **argv);
 int merge_main(int argc, char **argv);
+int bench_main(int argc, char **argv);
+int demo_main(int argc, char **argv);
 
 #endif

@@ -121,7 +121,7 @@ is "nothing was written" "$(ls new 2> /dev/null)" ""
 cp one ./--frob
 expect "behind --" 0 one "" -- cat -- --frob
 
-for command in "" cat stat spill frames merge; do
+for command in "" cat stat spill frames merge bench demo; do
     run $command --help
     is "ahead $command --help: exit code" $code 0
     same "ahead $command --help: standard error" err /dev/null
@@ -129,7 +129,7 @@ for command in "" cat stat spill frames merge; do
         "$(awk 'length > 80 { wide++ } END { print (NR > 0 && NR <= 24 && !wide) }' out)" 1
     matches "ahead $command --help says how" out "^usage: ahead ${command:-COMMAND} "
 done
-for command in cat stat spill frames merge; do
+for command in cat stat spill frames merge bench demo; do
     matches_help=$("$program" --help | grep -c "^  $command ") || true
     is "ahead --help lists $command" "$matches_help" 1
 done
