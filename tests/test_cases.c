@@ -112,6 +112,24 @@ static void try_streams(const struct row *row, struct feed f, const struct ahead
     }
 }
 
+/* F164: from reads of one byte, and of 1 to 5. */
+static void try_crumbs(const struct row *row, struct feed f, const struct ahead_lz4_options *opt,
+                       struct decoded *good)
+{
+    for (size_t piece = 1; piece <= 5; piece += 4) {
+        struct feed feed = f;
+        struct decoded d;
+
+        feed.piece = piece;
+        expect_note("%s, %s, %s, reads of up to %zu", row->file, row->options,
+                    opt->compat ? "compat" : "strict", piece);
+        d = decode_all(open_as(row->format, &feed, opt),
+                       (struct decode){ .way = DECODE_READ, .window = 1 << 18 });
+        check(row, &d, good);
+        expect_int(feed.closed, 1);
+    }
+}
+
 static void try_row(const struct row *row, bool compat)
 {
     struct bytes in = data_load(row->file);
@@ -133,8 +151,10 @@ static void try_row(const struct row *row, bool compat)
             way = (struct decode){ .way = DECODE_READ, .window = 1000 };
         if (way.window && way.window < 4096 && atol(row->bytes) > PLENTY)
             continue; /* takes long, and shows nothing that the smaller files do not */
-        if (how == decode_ways)
+        if (how == decode_ways) {
             try_streams(row, f, &opt, &good);
+            try_crumbs(row, f, &opt, &good);
+        }
         expect_note("%s, %s, %s, way %d: %s", row->file, row->options, compat ? "compat" : "strict",
                     (int)(how - decode_ways), row->note);
         d = decode_all(open_as(row->format, &f, &opt), way);

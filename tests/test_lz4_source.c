@@ -178,6 +178,68 @@ Test(lz4_source, a_fault_of_the_input_keeps_its_words)
     }
 }
 
+/* F177: which check, where, what was expected and what was found; or what it is
+ * instead. */
+Test(lz4_source, faults_are_told_with_their_check_and_values)
+{
+    static const struct {
+        decoder_open open;
+        const char *hex;
+        uint64_t at;
+        const char *text;
+    } of[] = {
+        { ahead_source_lz4_block, "04224d18 6440a7 00000000 055dcc02 000000000000", 0,
+          "no LZ4Block magic at input byte 0: this is an LZ4 frame" },
+        { ahead_source_lz4_block, "1f8b0800 00000000 00030300 00000000 00000000 00", 0,
+          "no LZ4Block magic at input byte 0: this is gzip" },
+        { ahead_source_lz4_block, "28b52ffd 00000000 00000000 00000000 00000000 00", 0,
+          "no LZ4Block magic at input byte 0: this is zstd" },
+        { ahead_source_lz4_block, "4c5a34426c6f636b 16 01000000 01000000 1156680d 41", 0,
+          "LZ4Block checksum of the block at input byte 0: expected 0x0d685611, its 1 bytes give "
+          "0x0d685610" },
+        { ahead_source_lz4_block,
+          "4c5a34426c6f636b 16 01000000 01000000 1056680d 41 4c5a34426c6f636b 36 00", 22,
+          "LZ4Block header at input byte 22: the input ends after 10 of 21 bytes" },
+        { ahead_source_lz4_block,
+          "4c5a34426c6f636b 16 01000000 01000000 1056680d 41 4c5a34426c6f636b 36 00000000 00000000"
+          "00000000",
+          22, "LZ4Block method at input byte 22: expected 0x10 or 0x20, found 0x30" },
+        { ahead_source_lz4_frame, "4c5a34426c6f636b 16 00000000 00000000 00000000", 0,
+          "no LZ4 frame magic at input byte 0: this is an LZ4Block stream" },
+        { ahead_source_lz4_frame, "1f8b0800 0000", 0,
+          "no LZ4 frame magic at input byte 0: this is gzip" },
+        { ahead_source_lz4_frame, "28b52ffd 0000", 0,
+          "no LZ4 frame magic at input byte 0: this is zstd" },
+        { ahead_source_lz4_frame, "04224d18 6440a8 00000000 055dcc02", 0,
+          "header checksum of the LZ4 frame at input byte 0: expected 0xa8, its bytes give 0xa7" },
+        { ahead_source_lz4_frame, "04224d18 6440a7 01000080 41 00000000 4e9a6510", 16,
+          "content checksum at input byte 16: expected 0x10659a4e, the frame's 1 bytes give "
+          "0x10659a4d" },
+        { ahead_source_lz4_frame, "04224d18 7440bd 01000080 41 4e9a6510 00000000 4d9a6510", 7,
+          "checksum of the LZ4 frame block at input byte 7: expected 0x10659a4e, its 1 stored "
+          "bytes give 0x10659a4d" },
+        { ahead_source_lz4_frame, "04224d18 6440a7 01000080 41", 12,
+          "end mark of the LZ4 frame at input byte 0 missing: the input ends at byte 12" },
+    };
+
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        struct bytes in = { .data = NULL };
+        struct feed f;
+        struct decoded d;
+
+        put_hex(&in, of[i].hex);
+        f = (struct feed){ .data = in.data, .len = in.len };
+        expect_note("%s", of[i].hex);
+        d = decode_all(open_over(of[i].open, &f, NULL),
+                       (struct decode){ .way = DECODE_READ, .window = 1000 });
+        expect_str(d.err.text, of[i].text);
+        expect_u64(d.err.source_offset, of[i].at);
+        free(d.bytes);
+        free(in.data);
+    }
+    expect_no_note();
+}
+
 /* EINTR at once, EAGAIN a while later, a short wait for ever. */
 Test(lz4_source, an_input_that_says_again_is_asked_again)
 {
@@ -783,6 +845,46 @@ Test(lz4_source, memory_is_taken_for_lengths_that_are_allowed)
         close_it(src);
         free(in.data);
     }
+}
+
+/* F178: a reader that stops has had little more than its buffers made for it. */
+Test(lz4_source, no_more_is_decoded_than_there_is_room_for)
+{
+    enum { BLOCK = 4096, BLOCKS = 2048, BUFFER = 65536, READ = 1000 };
+    static uint8_t block[BLOCK];
+    struct bytes of[2] = { { .data = NULL } };
+    struct frame frame = frame_begin(&of[1], FRAME_INDEPENDENT, 4, 0, 0);
+
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        put_raw_block(&of[0], 2, block, BLOCK);
+        frame_raw(&frame, block, BLOCK);
+    }
+    frame_end(&frame);
+    for (unsigned i = 0; i < 4; i++) {
+        const struct ahead_options opt = { .buffer_bytes = BUFFER,
+                                           .flags = i / 2 ? AHEAD_EAGER : 0 };
+        struct feed f = { .data = of[i % 2].data, .len = of[i % 2].len };
+        struct ahead_stats stats;
+        struct ahead_stream *s;
+        uint8_t got[READ];
+        size_t n;
+
+        expect_status(
+            ahead_open(&s,
+                       open_over(i % 2 ? ahead_source_lz4_frame : ahead_source_lz4_block, &f, NULL),
+                       &opt),
+            AHEAD_OK);
+        for (unsigned k = 0; k < 200; k++) /* far enough for the second thread to have come */
+            expect_status(ahead_read_full(s, got, READ, &n), AHEAD_OK);
+        usleep(20000); /* one that would go on has the time to show it */
+        ahead_get_stats(s, &stats);
+        expect_u64(stats.bytes, 200 * READ);
+        expect_status(ahead_close(s), AHEAD_OK);
+        /* Two makers; the input in its two places; and each block's header. */
+        expect_true(f.pos <= (200 * READ + 2 * BUFFER + 2 * BUFFER) * 101 / 100 + 3 * 69632);
+    }
+    free(of[0].data);
+    free(of[1].data);
 }
 
 /* Repeats a few bytes, so many times. */
