@@ -393,12 +393,20 @@ static enum ahead_status decoder_close(void *ctx, struct ahead_error *err)
     return st;
 }
 
+static void decoder_economize(void *ctx, size_t bytes)
+{
+    struct ahead_decoder *d = ctx;
+
+    ahead_input_economize(&d->in, bytes);
+}
+
 static const struct ahead_split_ops decoder_split_ops = {
     .claim = decoder_claim,
     .make = decoder_make,
     .settle = decoder_settle,
     .may_block = decoder_may_block,
     .wait = decoder_wait,
+    .economize = decoder_economize,
 };
 
 static const struct ahead_source_ops decoder_ops = {

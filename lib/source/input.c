@@ -12,10 +12,6 @@
 
 enum {
     PAGE = 4096,
-    /* One request, and no more: with the place that is decoded to, and the
-     * history, it has to stay in the private cache of a core.  Where it does
-     * not, reading 64 KiB more at a time costs a third of the decoding. */
-    USUAL_CAP = AHEAD_INPUT_BYTES + PAGE,
     /* The naps of a source that says "again" double up to this, about two
      * seconds in all. */
     LONGEST_NAP_MS = 64,
@@ -35,7 +31,7 @@ static void begin(struct ahead_input *in)
 
 void ahead_input_init(struct ahead_input *in, struct ahead_source inner)
 {
-    *in = (struct ahead_input){ .inner = inner };
+    *in = (struct ahead_input){ .inner = inner, .request = AHEAD_INPUT_BYTES };
     atomic_init(&in->interrupted, false);
     begin(in);
 }
@@ -46,6 +42,11 @@ enum ahead_status ahead_input_close(struct ahead_input *in, struct ahead_error *
 
     free(in->buf);
     return inner.ops->close ? inner.ops->close(inner.ctx, err) : AHEAD_OK;
+}
+
+void ahead_input_economize(struct ahead_input *in, size_t bytes)
+{
+    in->request = bytes < PAGE ? PAGE : bytes > AHEAD_INPUT_BYTES ? AHEAD_INPUT_BYTES : bytes;
 }
 
 /* Where bytes have to start so that what is read behind `have` of them begins
@@ -72,12 +73,19 @@ static void move_to(struct ahead_input *in, uint8_t *buf, size_t cap)
 }
 
 /* The capacity in which `need` bytes have their place, `have` of which are
- * there already, and the rest can be asked for in one request. */
-static size_t cap_for(size_t need, size_t have)
+ * there already, and the rest can be asked for in one request.  No more than
+ * that: with the place that is decoded to, and the history, it has to stay in
+ * the private cache of a core.  Where it does not, reading 64 KiB more at a
+ * time costs a third of the decoding. */
+static size_t cap_for(const struct ahead_input *in, size_t need, size_t have)
 {
-    size_t cap = (need > have ? need : have) + AHEAD_INPUT_BYTES + PAGE;
+    return (need > have ? need : have) + in->request + PAGE;
+}
 
-    return cap > USUAL_CAP ? cap : USUAL_CAP;
+/* Whether the input's memory is to be exchanged for less. */
+static bool is_too_much(const struct ahead_input *in, size_t cap)
+{
+    return in->request < AHEAD_INPUT_BYTES && in->cap / 2 > cap;
 }
 
 static enum ahead_status no_memory(struct ahead_error *err, uint64_t offset, size_t bytes)
@@ -88,12 +96,12 @@ static enum ahead_status no_memory(struct ahead_error *err, uint64_t offset, siz
 /* Make room for an element of `need` bytes, and for one request. */
 static enum ahead_status make_room(struct ahead_input *in, size_t need, struct ahead_error *err)
 {
-    size_t cap = cap_for(need, ahead_input_len(in));
+    size_t cap = cap_for(in, need, ahead_input_len(in));
     uint8_t *buf;
 
-    if (in->end > in->pos && in->cap - in->end >= AHEAD_INPUT_BYTES && in->cap - in->pos >= need)
+    if (in->end > in->pos && in->cap - in->end >= in->request && in->cap - in->pos >= need)
         return AHEAD_OK;
-    if (in->cap >= cap) {
+    if (in->cap >= cap && !is_too_much(in, cap)) {
         move_to(in, in->buf, in->cap);
         return AHEAD_OK;
     }
@@ -263,7 +271,7 @@ grow_job(struct ahead_job *job, size_t cap, uint64_t offset, struct ahead_error 
 static enum ahead_status give_copy(struct ahead_input *in, size_t n, struct ahead_job *job,
                                    uint64_t *start, struct ahead_error *err)
 {
-    enum ahead_status st = grow_job(job, cap_for(n, 0), in->offset, err);
+    enum ahead_status st = grow_job(job, cap_for(in, n, 0), in->offset, err);
 
     if (st)
         return st;
@@ -279,7 +287,7 @@ static enum ahead_status give_buffer(struct ahead_input *in, size_t n, struct ah
                                      uint64_t *start, struct ahead_error *err)
 {
     size_t rest = ahead_input_len(in) - n;
-    enum ahead_status st = grow_job(job, cap_for(rest, 0), in->offset, err);
+    enum ahead_status st = grow_job(job, cap_for(in, rest, 0), in->offset, err);
     uint8_t *buf = in->buf;
     size_t cap = in->cap;
 

@@ -4,7 +4,7 @@
  *        buf        pos             end              cap
  *         |...used...|##at hand######|----room--------|
  *
- * Read in requests of AHEAD_INPUT_BYTES at least, whatever the decoder wants
+ * Read in requests of AHEAD_INPUT_BYTES at least, or less where memory is short, whatever the decoder wants
  * to see.  An element that is needed in one piece is moved to the front, never
  * gathered elsewhere.  A source over memory lends its bytes: all of them are at
  * hand from the start, and none is copied.
@@ -32,6 +32,7 @@ struct ahead_input {
     uint8_t *buf;              /* from malloc(); NULL: nothing was read yet, or lent */
     size_t cap;
     size_t pos, end;
+    size_t request;            /* the least that is asked for at a time */
     uint64_t offset;           /* of buf[pos], in what the inner source delivers */
     struct ahead_error ending; /* EOF or a fault, behind what is at hand; AHEAD_OK: not known */
     atomic_bool interrupted;   /* any thread: a latch */
@@ -65,6 +66,10 @@ enum ahead_status ahead_input_more(struct ahead_input *in, size_t need, struct a
 /* Whether it was interrupted: AHEAD_IO, with ECANCELED.  ahead_input_more() asks
  * as well; it is for who goes on for long with what is at hand. */
 enum ahead_status ahead_input_check(const struct ahead_input *in, struct ahead_error *err);
+
+/* One of very many: ask for `bytes` at a time, no more than AHEAD_INPUT_BYTES
+ * and not less than a page, and make do with little more than that. */
+void ahead_input_economize(struct ahead_input *in, size_t bytes);
 
 /* Drop the first n bytes, n <= ahead_input_len(). */
 static inline void ahead_input_consume(struct ahead_input *in, size_t n)

@@ -88,6 +88,11 @@ struct ahead_split_ops {
      * that is merely not quick enough.  false: none came.  NULL: do not. */
     bool (*linger)(void *ctx);
 
+    /* There are very many, and memory is short: of its own the source is to keep
+     * little more than so many bytes of input.  Called as read() is.  NULL: it
+     * keeps none. */
+    void (*economize)(void *ctx, size_t bytes);
+
     /* The bytes are in memory: a second thread would have nothing to save. */
     bool immediate;
 };

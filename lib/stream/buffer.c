@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* Behind the slack, at any alignment. */
 struct tag {
@@ -22,6 +23,9 @@ struct tag {
 /* Of the kernel, where it has such.  The first touch of 4 MiB in small pages
  * takes as long as reading 20 MiB from the page cache. */
 #define HUGE_PAGE ((size_t)2 << 20)
+
+/* Below this the call costs more than the memory is worth. */
+#define UNBACK_BYTES ((size_t)32 << 10)
 
 /* Memory of n bytes; in huge pages, as far as it fills them. */
 static void *new_block(size_t n)
@@ -59,6 +63,21 @@ void ahead_buffer_touch(uint8_t *bytes, size_t cap)
 {
     for (size_t i = 0; i < cap; i += AHEAD_PAGE)
         ((volatile uint8_t *)bytes)[i] = 0;
+}
+
+void ahead_buffer_unback(uint8_t *bytes, size_t cap)
+{
+#ifdef MADV_DONTNEED
+    /* The system's pages may be larger than ours, and it rounds lengths up. */
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t front = (size_t)(0 - (uintptr_t)bytes) % page;
+
+    if (bytes && cap >= UNBACK_BYTES && cap - front >= page)
+        madvise(bytes + front, (cap - front) / page * page, MADV_DONTNEED);
+#else
+    (void)bytes;
+    (void)cap;
+#endif
 }
 
 void ahead_buffer_delete(uint8_t *bytes, size_t cap)

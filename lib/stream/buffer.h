@@ -43,10 +43,14 @@ struct ahead_buffer_owner {
 };
 uint8_t *ahead_buffer_new_owned(size_t cap, struct ahead_buffer_owner *owner);
 
-/* Free it.  NULL is fine. */
 /* Have the system back all of it, before somebody waits for that. */
 void ahead_buffer_touch(uint8_t *bytes, size_t cap);
 
+/* What is in it is of no use any more: the system can have what backs it, which
+ * free() may keep for a long time.  Little ones are left alone.  NULL is fine. */
+void ahead_buffer_unback(uint8_t *bytes, size_t cap);
+
+/* Free it.  NULL is fine. */
 void ahead_buffer_delete(uint8_t *bytes, size_t cap);
 
 /* The half of which [.., end) is the end: its `bytes`, NULL if that is not

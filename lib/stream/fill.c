@@ -52,6 +52,8 @@ size_t ahead_fill_buffer_bytes(struct ahead_core *c)
 
 void ahead_fill_delete_half(struct ahead_core *c, unsigned half, uint8_t *bytes, size_t cap)
 {
+    if (c->swap.pool)
+        ahead_buffer_unback(bytes, cap);
     ahead_buffer_delete(bytes, cap);
     if (c->borrowed[half])
         ahead_pool_return(c->swap.pool, c->borrowed[half]);
@@ -70,6 +72,16 @@ uint64_t ahead_fill_remaining(struct ahead_core *c)
     return c->src.ops->remaining ? c->src.ops->remaining(c->src.ctx) : UINT64_MAX;
 }
 
+/* What a source keeps of its input comes on top of the budget, so it is to be
+ * little beside a buffer. */
+static void economize(const struct ahead_core *c)
+{
+    const struct ahead_split_ops *split = c->src.ops->split;
+
+    if (split && split->economize)
+        split->economize(c->src.ctx, ahead_pool_share_bytes(c->swap.pool) / 8);
+}
+
 /* How large the half is to be: a whole buffer, or what the source has left if
  * that is less.  On a pool it begins small, and grows when the reader had to
  * wait or to fill. */
@@ -82,6 +94,7 @@ static size_t wanted_bytes(struct ahead_core *c, bool solo)
         n = c->unit_bytes > AHEAD_SOLO_BYTES ? c->unit_bytes : AHEAD_SOLO_BYTES;
 
     if (c->swap.pool) {
+        economize(c);
         if (!c->grown_bytes)
             c->grown_bytes = POOL_FIRST_BYTES;
         else if (ahead_swap_reader_had_to_wait(&c->swap) && c->grown_bytes < n)

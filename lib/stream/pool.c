@@ -203,6 +203,16 @@ void ahead_pool_end_share(struct ahead_pool *p)
     pthread_mutex_unlock(&p->lock);
 }
 
+size_t ahead_pool_share_bytes(struct ahead_pool *p)
+{
+    uint64_t share;
+
+    pthread_mutex_lock(&p->lock);
+    share = share_locked(p);
+    pthread_mutex_unlock(&p->lock);
+    return share < SIZE_MAX ? (size_t)share : SIZE_MAX;
+}
+
 bool ahead_pool_wants_back(struct ahead_pool *p, size_t bytes)
 {
     uint64_t share;

@@ -52,6 +52,9 @@ bool ahead_pool_is_pressed(struct ahead_pool *p);
 void ahead_pool_begin_share(struct ahead_pool *p);
 void ahead_pool_end_share(struct ahead_pool *p);
 
+/* What there is of the budget for one of the two buffers of a stream. */
+size_t ahead_pool_share_bytes(struct ahead_pool *p);
+
 /* Take up to `want` bytes from the budget for one of the two buffers of a
  * stream, whole pages, no more than its share.  0: it is used up.  To be
  * returned in the same amount. */
