@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define ROUNDS 21
@@ -275,4 +276,138 @@ Test(read, ns_per_value)
     record("read", "array", "over its bytes", array, "ratio");
     fflush(stdout);
     remove_file(&f);
+}
+
+/* ---- records of mixed lengths, as a sorter spills them ---- */
+
+enum { LONGEST = 72 };
+
+/* A key of 8 bytes, a length of 4, and that many bytes. */
+static struct bench_file make_spill(uint64_t bytes, uint8_t **image, size_t *len)
+{
+    struct bench_file f = make_file(0);
+    uint8_t *p = malloc(bytes);
+    size_t n = 0;
+    uint32_t x = 1;
+    int fd = open(f.path, O_WRONLY | O_CLOEXEC);
+
+    cr_assert(p && fd >= 0);
+    while (bytes - n >= 12 + LONGEST) {
+        uint32_t body = 8 + (x = x * 1664525 + 1013904223) % (LONGEST - 8);
+
+        memset(p + n, 0, 12);
+        memcpy(p + n + 1, &x, sizeof x);
+        p[n + 11] = (uint8_t)body;
+        memset(p + n + 12, (int)(x >> 24), body);
+        n += 12 + body;
+    }
+    for (size_t done = 0; done < n;) {
+        ssize_t k = write(fd, p + done, n - done);
+
+        cr_assert(k > 0);
+        done += (size_t)k;
+    }
+    close(fd);
+    f.bytes = n;
+    *image = p;
+    *len = n;
+    return f;
+}
+
+struct spill {
+    struct bench_file file;
+    uint8_t *image;
+    size_t len;
+};
+
+static uint64_t records_by_memory(void *arg)
+{
+    struct spill *s = arg;
+    uint64_t sum = 0;
+    size_t body;
+
+    for (const uint8_t *p = s->image; p < s->image + s->len; p += 12 + body) {
+        body = ahead_load_u32_be(p + 8);
+        sum += ahead_load_u64_be(p) + p[12] + p[11 + body];
+    }
+    return sum;
+}
+
+static uint64_t records_by_stream(void *arg)
+{
+    struct ahead_stream *s = open_stream(arg);
+    enum ahead_status st;
+    uint64_t sum = 0;
+    const uint8_t *p;
+    int64_t key;
+    uint32_t body;
+    size_t n;
+
+    while (!(st = ahead_read_i64_be(s, &key)) && !(st = ahead_read_u32_be(s, &body)) &&
+           !(st = ahead_peek(s, body, &p, &n))) {
+        sum += (uint64_t)key + p[0] + p[body - 1];
+        ahead_consume(s, body);
+    }
+    return close_stream(s, st, sum);
+}
+
+static uint64_t records_by_copy(void *arg)
+{
+    struct ahead_stream *s = open_stream(arg);
+    enum ahead_status st;
+    uint8_t copy[LONGEST];
+    uint64_t sum = 0;
+    int64_t key;
+    uint32_t body;
+
+    while (!(st = ahead_read_i64_be(s, &key)) && !(st = ahead_read_u32_be(s, &body)) &&
+           !(st = ahead_read_full(s, copy, body, NULL)))
+        sum += (uint64_t)key + copy[0] + copy[body - 1];
+    return close_stream(s, st, sum);
+}
+
+static uint64_t records_by_fread(void *arg)
+{
+    struct spill *s = arg;
+    FILE *in = fopen(s->file.path, "re");
+    uint8_t head[12], copy[LONGEST];
+    uint64_t sum = 0;
+    size_t body;
+
+    cr_assert(in);
+    while (fread_unlocked(head, 1, 12, in) == 12) {
+        body = ahead_load_u32_be(head + 8);
+        cr_assert(fread_unlocked(copy, 1, body, in) == body);
+        sum += ahead_load_u64_be(head) + copy[0] + copy[body - 1];
+    }
+    fclose(in);
+    return sum;
+}
+
+Test(read, records_of_mixed_lengths)
+{
+    static struct table t;
+    struct spill s;
+    const struct way by[] = {
+        { "memory", records_by_memory, &s },
+        { "stream, in place", records_by_stream, &s },
+        { "stream, copied", records_by_copy, &s },
+        { "fread", records_by_fread, &s },
+    };
+
+    s.file = make_spill((uint64_t)size_from_env("AHEAD_BENCH_MIB", 64) << 20, &s.image, &s.len);
+    print_machine();
+    measure(&t, "records", by, 4, ROUNDS);
+    printf("\n%-16s %8s  %s\n", "records", "ns/byte", "over the loop over memory [95 %]");
+    for (int i = 0; i < 4; i++) {
+        struct figure r = wall_ratio(&t, i, 0, -1, -1);
+
+        cr_assert(t.sum[i] == t.sum[0], "%s read something else", by[i].name);
+        printf("%-16s %8.3f  %6.3f [%6.3f, %6.3f]\n", by[i].name,
+               wall_of(&t, i).median / (double)s.len * 1e9, r.median, r.low, r.high);
+        record("read", by[i].name, "records, over memory", r, "ratio");
+    }
+    fflush(stdout);
+    free(s.image);
+    remove_file(&s.file);
 }
