@@ -23,7 +23,11 @@ struct ahead_pool_options {
 /* Open a pool.  Streams opened with it in their options are filled by its
  * threads instead of one of their own, and their buffers stay within its
  * budget: when that is used up they get smaller buffers, then only one, then
- * a few kilobytes beside the budget, but they never fail or wait for it.
+ * a few kilobytes beside the budget, but they never fail or wait for it.  Each
+ * that has not ended has the same share; a buffer begins small, grows when the
+ * reader had to wait, and is given back at the end, read or not closed yet.
+ * What a decoder keeps of its input comes on top: a block, and an eighth of a
+ * buffer.  ahead_get_stats() says what a stream has.
  *
  * Threads are started when there is work, up to `threads`.  One that cannot be
  * started is done without: readers fill.  AHEAD_OK; AHEAD_NOMEM; AHEAD_INVALID:

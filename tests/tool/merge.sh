@@ -29,12 +29,11 @@ sorted()
     done | sort -s -n -k 1,1
 }
 
-# merges WHAT FILE... with $options: into what `sorted` says, in LZ4Block.
+# merges WHAT WANTED FILE... with $options: into that, in LZ4Block.
 merges()
 {
-    what=$1
-    shift
-    sorted "$@" > wanted
+    what=$1 wanted=$2
+    shift 2
     rm -f merged
     run merge $options -o merged "$@"
     is "$what: exit code" $code 0
@@ -42,7 +41,7 @@ merges()
     same "$what: standard error" err /dev/null
     is "$what: LZ4Block" "$(head -c 8 merged)" LZ4Block
     "$program" spill --dump merged | cut -f 2- > got
-    same "$what" got wanted
+    same "$what" got "$wanted"
 }
 
 # A third of them in LZ4Block, some empty, with many equal prefixes.
@@ -59,25 +58,26 @@ for i in 3 6 9 30 33 57; do
     mv packed "in$i"
 done
 
-merges "one file" in1
-merges "two files" in6 in5
-merges "a file with itself" in6 in6
-merges "sixty files" $files
+sorted in1 > wanted
+merges "one file" wanted in1
+sorted in6 in5 > wanted
+merges "two files" wanted in6 in5
+sorted in6 in6 > wanted
+merges "a file with itself" wanted in6 in6
+sorted $files > all
+merges "sixty files" all $files
 for open in 2 3 4 8 30 59 60 61; do
     for buffer in "" "--buffer 64"; do
         options="--open $open $buffer --threads 2 --budget 100K"
-        merges "sixty files, $options" $files
+        merges "sixty files, $options" all $files
     done
 done
 options="--budget 1"
-merges "no memory to speak of" $files
-options="--open 2"
-merges "into a folder" $files
+merges "no memory to speak of" all $files
 mkdir folder
-sorted $files > wanted
 run merge --open 2 -o folder/merged $files
 "$program" spill --dump folder/merged | cut -f 2- > got
-same "in a folder" got wanted
+same "in a folder" got all
 is "no other file was left there" "$(ls -A folder)" merged
 run merge -o - in6 in5
 same "to standard output: standard error" err /dev/null
