@@ -8,6 +8,17 @@
 /* No place in the encoded input. */
 #define AHEAD_NO_OFFSET UINT64_MAX
 
+/* Nothing went wrong yet.  The rest of the text is left as it is: clearing it
+ * takes as long as a small read. */
+static inline void ahead_error_clear(struct ahead_error *err)
+{
+    err->status = AHEAD_OK;
+    err->os_errno = 0;
+    err->offset = 0;
+    err->source_offset = AHEAD_NO_OFFSET;
+    err->text[0] = 0;
+}
+
 /* Fill in status, place in the source and text; `offset` is left to the
  * stream.  Returns the status, so that a caller can say
  * `return ahead_error_set(...)`. */

@@ -13,9 +13,13 @@ static void read_alone(struct ahead_pace *p, uint64_t *now, uint64_t *at, unsign
     if (!p->since_ns)
         ahead_pace_begin(p, *now, *at);
     while (mib-- > 0) {
-        ahead_pace_enter_source(p, *now);
-        *now += (uint64_t)(source * (double)MIB);
-        ahead_pace_leave_source(p, *now);
+        for (int i = 0; i < AHEAD_PACE_SAMPLE; i++) {
+            if (i == 0)
+                ahead_pace_enter_source(p, *now);
+            *now += (uint64_t)(source * (double)MIB / AHEAD_PACE_SAMPLE);
+            if (i == 0)
+                ahead_pace_leave_source(p, *now);
+        }
         *now += (uint64_t)(reader * (double)MIB);
         *at += MIB;
     }

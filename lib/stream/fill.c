@@ -229,7 +229,7 @@ static size_t read_some(struct ahead_core *c, uint8_t *dst, size_t len, struct a
     ssize_t n;
 
     for (;;) {
-        *err = (struct ahead_error){ .source_offset = AHEAD_NO_OFFSET };
+        ahead_error_clear(err);
         errno = 0;
         n = c->src.ops->read(c->src.ctx, dst, len, err);
         if (n > 0 && (size_t)n <= len)
@@ -302,8 +302,8 @@ static bool make_claimed(struct ahead_core *c, struct ahead_job *job, struct ahe
                          struct ahead_place *next)
 {
     const struct ahead_split_ops *split = c->src.ops->split;
-    struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
     enum ahead_placed placed;
+    struct ahead_error err;
     uint64_t number;
     size_t len = 0;
 
@@ -320,6 +320,7 @@ static bool make_claimed(struct ahead_core *c, struct ahead_job *job, struct ahe
             ahead_swap_abandon_claim(&c->swap);
         return false;
     }
+    ahead_error_clear(&err);
     err.status = split->make(c->src.ctx, job, place->bytes + place->off, &len, &err);
     if (err.status)
         ahead_error_make_ending(&err, "source");
@@ -329,7 +330,7 @@ static bool make_claimed(struct ahead_core *c, struct ahead_job *job, struct ahe
 bool ahead_fill_piece(struct ahead_core *c, struct ahead_job *job, struct ahead_place *place,
                       struct ahead_place *next)
 {
-    struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
+    struct ahead_error err;
     size_t want;
 
     if (c->swap.pool && place->empty && place->alone && place->bytes)
@@ -343,6 +344,7 @@ bool ahead_fill_piece(struct ahead_core *c, struct ahead_job *job, struct ahead_
         return make_by_read(c, place, next);
 
     want = place->want < place->room ? place->want : place->room;
+    ahead_error_clear(&err);
     switch (c->src.ops->split->claim(c->src.ctx, job, want, place->room, &err)) {
     case AHEAD_CLAIM_PIECE: return make_claimed(c, job, place, next);
     case AHEAD_CLAIM_READ: ahead_swap_end_claim_serial(&c->swap); return false;

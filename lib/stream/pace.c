@@ -62,16 +62,17 @@ void ahead_pace_enter_source(struct ahead_pace *p, uint64_t now_ns)
 
 void ahead_pace_leave_source(struct ahead_pace *p, uint64_t now_ns)
 {
-    p->source_ns += now_ns - p->claim_ns;
+    p->source_ns += AHEAD_PACE_SAMPLE * (now_ns - p->claim_ns);
     p->claim_ns = 0;
 }
 
 bool ahead_pace_wants_thread(struct ahead_pace *p, uint64_t now_ns, uint64_t offset, uint64_t left)
 {
+    uint64_t ns = now_ns - p->since_ns, source = p->source_ns < ns ? p->source_ns : ns;
     double reader;
 
     p->alone = ns_per_byte(p, now_ns, offset);
-    reader = ns_per_byte(p, now_ns - p->source_ns, offset);
+    reader = ns_per_byte(p, now_ns - source, offset);
     if ((left < UINT64_MAX && (double)left * p->alone < WORTH_NS) ||
         (p->alone < FAST_NS_PER_BYTE && reader < HAND_OVER_NS_PER_BYTE)) {
         begin_stretch(p, now_ns, offset);

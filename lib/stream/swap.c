@@ -473,7 +473,7 @@ static void give_back_locked(struct ahead_swap *sw)
 /* What the pace of a reader alone is made of. */
 static void note_claim_alone_locked(struct ahead_swap *sw)
 {
-    bool paced = paced_locked(sw);
+    bool paced = paced_locked(sw) && sw->claims % AHEAD_PACE_SAMPLE == 0;
     uint64_t now;
 
     if (sw->pace.since_ns && !paced)
@@ -1071,10 +1071,11 @@ static void settle_locked(struct ahead_swap *sw, struct ahead_source src, struct
     const uint8_t *from = h->bytes + p->off;
     uint8_t *to = h->bytes + h->ready;
     uint64_t number = sw->published;
-    struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
+    struct ahead_error err;
     enum ahead_status st = AHEAD_OK;
     size_t len = p->len;
 
+    ahead_error_clear(&err);
     if (from != to || split->settle) {
         sw->settling = true;
         wake_locked(sw); /* for what was published before this one */
