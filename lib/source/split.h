@@ -24,7 +24,7 @@
 #include <ahead/source.h>
 
 /* The most that a piece is asked to hold, unless one block is larger.  64 KiB
- * to 256 KiB are equal in time; larger ones leave the caches. */
+ * to 256 KiB are equal in time; larger ones leave the caches (bench_overlap). */
 enum { AHEAD_PIECE_BYTES = 256 * 1024 };
 
 /* What claim has to say to settle or drop about a piece.  The source's own

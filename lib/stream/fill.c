@@ -9,17 +9,21 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Less than this is not a buffer of a peer that writes all the time. */
+/* Less than this is not a buffer of a peer that writes all the time
+ * (bench_latency). */
 #define FEW_BYTES (16 * 1024)
 
 /* Where the source can be split, the reader makes pieces too, and smaller
- * halves stay in the caches.  Where it cannot, a half smaller than a core's
+ * halves stay in the caches: as much as one huge page holds, with the front
+ * page and what is behind.  Where it cannot, a half smaller than a core's
  * private cache makes the fill pay for every line that it takes back from the
- * reader's core. */
+ * reader's core.  (bench_overlap, file and callback.) */
 #define SPLIT_BUFFER_BYTES (((size_t)2 << 20) - 8192)
 #define PLAIN_BUFFER_BYTES ((size_t)4 << 20)
+#define MOST_PLAIN_BUFFER_BYTES ((size_t)16 << 20)
 
-/* A thousand streams on a pool are not to take a thousand buffers at once. */
+/* A thousand streams on a pool are not to take a thousand buffers at once
+ * (bench_merge). */
 #define POOL_FIRST_BYTES ((size_t)64 << 10)
 
 /* The stream whose second thread this thread is. */
@@ -37,11 +41,26 @@ static size_t round_to_page(size_t n)
     return (n + AHEAD_PAGE - 1) / AHEAD_PAGE * AHEAD_PAGE;
 }
 
+/* Twice the private cache, if the system knows its size, or more. */
+static size_t plain_buffer_bytes(void)
+{
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+
+    if (cache > 0 && 2 * (size_t)cache > MOST_PLAIN_BUFFER_BYTES)
+        return MOST_PLAIN_BUFFER_BYTES;
+    if (cache > 0 && 2 * (size_t)cache > PLAIN_BUFFER_BYTES)
+        return 2 * (size_t)cache;
+#endif
+    return PLAIN_BUFFER_BYTES;
+}
+
 size_t ahead_fill_buffer_bytes(struct ahead_core *c)
 {
-    size_t n = c->swap.split ? SPLIT_BUFFER_BYTES : PLAIN_BUFFER_BYTES, unit;
+    size_t n, unit;
 
     if (!c->chosen_bytes) {
+        n = c->swap.split ? SPLIT_BUFFER_BYTES : plain_buffer_bytes();
         unit = c->src.ops->unit ? c->src.ops->unit(c->src.ctx) : 0;
         if (unit <= AHEAD_MAX_GATHER_BYTES)
             c->unit_bytes = round_to_page(unit);

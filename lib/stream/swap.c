@@ -13,7 +13,8 @@
 #include <string.h>
 
 /* The first claim of a stream asks for this much, each further one for twice
- * as much: a small read is not late by the making of a large piece. */
+ * as much: a small read is not late by the making of a large piece
+ * (bench_small). */
 #define FIRST_WANT_BYTES (64 * 1024)
 
 /* Pieces that a thread of a pool makes for one stream while others wait. */

@@ -51,15 +51,16 @@ enum {
 
 /* How long a reader sleeps, over a source that cannot be split, before it
  * takes what is published, however little: shorter, and the wake-ups of a
- * fast source cost more than they bring; longer, and a slow one is late. */
+ * fast source cost more than they bring; longer, and a slow one is late
+ * (bench_overlap, callback; bench_latency). */
 #define AHEAD_PATIENCE_NS 300000
 
 /* A reader that takes longer than this over a half is not held up by waking the
- * fill each time. */
+ * fill each time (bench_overlap, file, heavy). */
 #define AHEAD_MAX_NAP_NS 1000000
 
 /* The memory that a reader goes over again and again while it fills alone: it
- * stays in the core's own cache. */
+ * stays in the core's own cache (bench_overlap, callback, fleeting). */
 #define AHEAD_SOLO_BYTES ((size_t)64 << 10)
 
 struct ahead_half {
