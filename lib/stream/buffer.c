@@ -30,9 +30,11 @@ struct tag {
 /* Memory of n bytes; in huge pages, as far as it fills them. */
 static void *new_block(size_t n)
 {
-    bool huge = n >= HUGE_PAGE;
+    bool huge = n > HUGE_PAGE - 2 * AHEAD_PAGE;
     void *block;
 
+    if (huge && n < HUGE_PAGE)
+        n = HUGE_PAGE; /* the default half is made for this */
     if (posix_memalign(&block, huge ? HUGE_PAGE : AHEAD_PAGE, n))
         return NULL;
 #ifdef MADV_HUGEPAGE
