@@ -620,23 +620,34 @@ Test(writer, wait_for_room_is_bounded_and_can_be_repeated)
 
 /* ---- cancel ---- */
 
-static void *cancel_soon(void *arg)
-{
-    struct ahead_writer *w = arg;
+/* Cancels once the sink stalls: what it took by then is certain. */
+struct cancel {
+    struct ahead_writer *w;
+    struct fake_sink *fs;
+    uint64_t start_ns;
+};
 
-    sleep_us(20000);
-    ahead_writer_cancel(w);
+static void *cancel_stalled(void *arg)
+{
+    struct cancel *c = arg;
+
+    expect_eventually(atomic_load(&c->fs->stalled) > 0);
+    sleep_us(2000); /* so that the producer sleeps, too */
+    c->start_ns = now_ns();
+    ahead_writer_cancel(c->w);
     return NULL;
 }
 
-static void
-with_cancel(struct ahead_writer *w, void (*body)(struct ahead_writer *, uint64_t *), uint64_t *pos)
+static void with_cancel(struct ahead_writer *w, struct fake_sink *fs,
+                        void (*body)(struct ahead_writer *, uint64_t *), uint64_t *pos)
 {
+    struct cancel c = { .w = w, .fs = fs };
     pthread_t t;
 
-    expect_int(pthread_create(&t, NULL, cancel_soon, w), 0);
+    expect_int(pthread_create(&t, NULL, cancel_stalled, &c), 0);
     body(w, pos);
     expect_int(pthread_join(t, NULL), 0);
+    expect_within_ms(c.start_ns, 100);
 }
 
 static void write_until_cancelled(struct ahead_writer *w, uint64_t *pos)
@@ -663,10 +674,9 @@ Test(writer, cancel_wakes_whoever_sleeps)
             struct fake_sink fs = { .stalls = true, .stall_at = 5 };
             struct ahead_writer *w = fake_open(&fs, &opt);
             struct ahead_error err;
-            uint64_t pos = 0, start = now_ns();
+            uint64_t pos = 0;
 
-            with_cancel(w, flush ? flush_until_cancelled : write_until_cancelled, &pos);
-            expect_within_ms(start, 120);
+            with_cancel(w, &fs, flush ? flush_until_cancelled : write_until_cancelled, &pos);
             expect_status(ahead_writer_error(w)->status, AHEAD_CANCELLED);
             expect_status(ahead_writer_flush(w), AHEAD_CANCELLED);
             expect_status(ahead_writer_close_error(w, &err), AHEAD_CANCELLED);
