@@ -361,8 +361,9 @@ ahead_cursor_read_utf(struct ahead_cursor *c, char *dst, size_t cap, size_t *len
 
 /* Read up to and with the byte `delim`: *data points to *len bytes, valid until
  * the next call on this stream, consumed.  At most `max` of them, the
- * delimiter included (0: 64 MiB): more is AHEAD_LIMIT, and nothing is
- * consumed.  At a clean end without a delimiter: the rest, consumed, with
+ * delimiter included (0: 64 MiB): if there is none among so many it is
+ * AHEAD_LIMIT, also if the input ends right behind them, and nothing is
+ * consumed.  At a clean end before that: the rest, consumed, with
  * AHEAD_TRUNCATED; then AHEAD_EOF.  Before a fault: that fault, the bytes in
  * front of it stay unread.  AHEAD_TIMEDOUT, AHEAD_NOMEM, AHEAD_INVALID. */
 AHEAD_API AHEAD_NODISCARD enum ahead_status

@@ -70,7 +70,9 @@ static enum ahead_status nested_seek(void *ctx, uint64_t offset, struct ahead_er
     if (offset > UINT64_MAX - n->start)
         return ahead_error_set(err, AHEAD_INVALID, AHEAD_NO_OFFSET,
                                "no stream reaches to offset %llu", (unsigned long long)offset);
-    st = ahead_seek(n->inner, n->start + offset);
+    do
+        st = ahead_seek(n->inner, n->start + offset);
+    while (st == AHEAD_TIMEDOUT);
     if (st)
         *err = *ahead_error(n->inner);
     else

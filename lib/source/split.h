@@ -12,8 +12,10 @@
  * Each claimed piece ends in exactly one of settle and drop; it is made at
  * most once, before that.  settle runs beside a later claim and beside makes,
  * so what it keeps between two calls is its own.  After an ending nothing is
- * claimed, unless a seek succeeds.  seek() of the source runs when no other
- * step does, and resets what claim and settle keep. */
+ * claimed, unless a seek succeeds.  read() and skip() of the source run only
+ * when every piece that was claimed has been settled or dropped, so what they
+ * keep in step with settle needs no care; seek() runs when no other step does,
+ * and resets what claim and settle keep. */
 #ifndef AHEAD_SOURCE_SPLIT_H
 #define AHEAD_SOURCE_SPLIT_H
 

@@ -468,7 +468,7 @@ static enum ahead_status seek_source(struct ahead_core *c, uint64_t offset)
 {
     struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
     enum ahead_status st;
-    uint64_t unread;
+    uint64_t discarded;
 
     c->calling = true;
     st = c->src.ops->seek(c->src.ctx, offset, &err);
@@ -485,10 +485,10 @@ static enum ahead_status seek_source(struct ahead_core *c, uint64_t offset)
         }
         return st;
     }
-    unread = ahead_core_unread(c);
+    discarded = ahead_core_unread(c) + ahead_swap_ready_bytes(&c->swap);
     ahead_core_reset_window(c, offset);
     ahead_fill_shrink(c);
-    ahead_swap_end_seek_moved(&c->swap, c->src, offset, unread, NULL);
+    ahead_swap_end_seek_moved(&c->swap, c->src, offset, discarded, NULL);
     if (c->swap.eager)
         ahead_fill_start(c);
     return AHEAD_OK;

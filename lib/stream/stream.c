@@ -168,7 +168,8 @@ enum ahead_status ahead_close(struct ahead_stream *s)
 
     if (!s)
         return AHEAD_OK;
-    if (ahead_fill_is_self(c) || c->calling || ahead_core_is_busy(c))
+    if (ahead_fill_is_self(c) || c->calling || ahead_core_is_busy(c) ||
+        (!ahead_core_forked(c) && ahead_swap_is_hooking(&c->swap)))
         return AHEAD_INVALID;
     c->calling = true; /* a function of the source may call this again */
     if (!ahead_core_forked(c)) {

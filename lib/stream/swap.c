@@ -717,11 +717,11 @@ void ahead_swap_end_seek(struct ahead_swap *sw)
 }
 
 void ahead_swap_end_seek_moved(struct ahead_swap *sw, struct ahead_source src, uint64_t offset,
-                               uint64_t unread, const struct ahead_error *ending)
+                               uint64_t discarded, const struct ahead_error *ending)
 {
     ahead_swap_drop(sw, src);
     pthread_mutex_lock(&sw->lock);
-    sw->stats.discarded_bytes += unread + (sw->position - sw->taken_offset);
+    sw->stats.discarded_bytes += discarded;
     for (unsigned i = 0; i < 2; i++)
         empty_half_locked(&sw->half[i]);
     sw->filling = sw->active;
@@ -785,6 +785,7 @@ static void hook_locked(struct ahead_swap *sw, struct ahead_source src)
         return;
     sw->hooked = true;
     sw->hooks++;
+    sw->hook_thread = pthread_self();
     pthread_mutex_unlock(&sw->lock);
     src.ops->interrupt(src.ctx);
     pthread_mutex_lock(&sw->lock);
@@ -806,6 +807,16 @@ void ahead_swap_cancel(struct ahead_swap *sw, struct ahead_source src)
 }
 
 /* ---- close ---- */
+
+bool ahead_swap_is_hooking(struct ahead_swap *sw)
+{
+    bool hooking;
+
+    pthread_mutex_lock(&sw->lock);
+    hooking = sw->hooks > 0 && pthread_equal(sw->hook_thread, pthread_self());
+    pthread_mutex_unlock(&sw->lock);
+    return hooking;
+}
 
 enum ahead_fill_state
 ahead_swap_stop(struct ahead_swap *sw, struct ahead_source src, uint32_t timeout_ms)

@@ -159,6 +159,7 @@ struct ahead_swap {
     bool stop;      /* lock: a latch: close has begun */
     bool hooked;    /* lock: a latch: interrupt() has been called */
     unsigned hooks; /* lock: callers inside interrupt() */
+    pthread_t hook_thread; /* lock: the one that is, valid with `hooks` */
     bool orphan;    /* lock: close ran out of time; the second thread cleans up */
 
     enum ahead_fill_state fill; /* lock */
@@ -275,10 +276,10 @@ void ahead_swap_end_seek(struct ahead_swap *sw);
 
 /* Give the token back: the source stands at `offset` now.  All that was
  * buffered is dropped, and so is the ending, but for a cancel; `ending`, if
- * not NULL, is the new one.  `unread`: bytes left in the reader's window, for
- * the statistics. */
+ * not NULL, is the new one.  `discarded`: bytes that were read and nobody gets,
+ * for the statistics. */
 void ahead_swap_end_seek_moved(struct ahead_swap *sw, struct ahead_source src, uint64_t offset,
-                               uint64_t unread, const struct ahead_error *ending);
+                               uint64_t discarded, const struct ahead_error *ending);
 
 /* Close the reader's half where it stands, wait until all of it is published,
  * and replace its memory.  In: *bytes and *cap of the new memory; out: of the
@@ -287,6 +288,9 @@ void ahead_swap_end_seek_moved(struct ahead_swap *sw, struct ahead_source src, u
  * read() writes into that half, and may be about to block. */
 enum ahead_status ahead_swap_replace(struct ahead_swap *sw, uint32_t timeout_ms, uint8_t **bytes,
                                      size_t *cap, size_t *end);
+
+/* Whether this thread is inside interrupt() of the source. */
+bool ahead_swap_is_hooking(struct ahead_swap *sw);
 
 /* Close: no claim begins from here on.  Interrupts the source if another
  * thread may be in it, and waits until the second thread has left, up to
