@@ -137,6 +137,96 @@ Test(buffer, a_swap_gives_what_there_is)
     }
 }
 
+/* The size was chosen with the first buffer: nobody has to wait for a read that
+ * blocks to learn it. */
+Test(buffer, is_allocated_beside_a_blocked_read, .timeout = 20 * TIME_SCALE)
+{
+    for (each_mode(m)) {
+        struct script sc = { .step = STEPS(BYTES(10), STALL, BYTES(10)) };
+        struct ahead_stream *s;
+        struct ahead_buffer buf;
+
+        if (!(m->flags & AHEAD_EAGER))
+            continue; /* nobody reads */
+        expect_note("%s", m->name);
+        s = open_mode(&sc, m, 0);
+        expect_eventually(sc.stalls == 1);
+        expect_status(ahead_buffer_alloc(s, &buf), AHEAD_OK);
+        expect_true(buf.data && buf.cap >= 65536);
+        script_release(&sc);
+        expect_pattern(s, 0, 20);
+        expect_ending(s, AHEAD_EOF, 0, 20);
+        ahead_buffer_free(&buf);
+        expect_status(ahead_close(s), AHEAD_OK);
+        expect_str(script_closing_verdict(&sc), "ok");
+    }
+}
+
+/* A stream on a pool whose budget is used up, so that it has memory for one half. */
+static struct ahead_stream *open_poor(struct ahead_pool **pool, struct script *sc)
+{
+    struct ahead_stream *s;
+
+    expect_status(
+        ahead_pool_open(pool, &(struct ahead_pool_options){ .threads = 1, .byte_budget = 4096 }),
+        AHEAD_OK);
+    sc->split = true;
+    s = script_open(sc, &(struct ahead_options){ .flags = AHEAD_EAGER, .pool = *pool });
+    return s;
+}
+
+/* A claim that is out has nowhere to go but that half: so the bytes are copied,
+ * into a buffer that may be smaller than what the claim will bring. */
+Test(buffer, a_swap_with_one_half_leaves_a_claim_its_memory)
+{
+    struct script sc = { .step = STEPS(PIECES(6000, 1000), STALL, PIECES(4000, 1000)) };
+    struct script other = { .step = NULL };
+    struct ahead_pool *pool;
+    struct ahead_stream *s = open_poor(&pool, &sc),
+                        *t = script_open(&other, &(struct ahead_options){ .buffer_bytes = 64 });
+    struct ahead_buffer buf, was;
+
+    expect_status(ahead_buffer_alloc(t, &buf), AHEAD_OK);
+    was = buf;
+    expect_pattern(s, 0, 4001); /* one half and a byte: it is in use again */
+    expect_eventually(sc.stalls == 1);
+    expect_swapped(s, &buf, 4001);
+    expect_true(buf.data == was.data);
+    expect_size(buf.len, 64);
+    script_release(&sc);
+    expect_pattern(s, 4065, 5935);
+    expect_ending(s, AHEAD_EOF, 0, 10000);
+    ahead_buffer_free(&buf);
+    expect_status(ahead_close(s), AHEAD_OK);
+    expect_status(ahead_close(t), AHEAD_OK);
+    expect_status(ahead_pool_close(pool), AHEAD_OK);
+    expect_str(script_closing_verdict(&sc), "ok");
+}
+
+/* The first half goes, the claim moves to the second, and the budget has nothing
+ * for that: it gets memory all the same, as a stream always goes on. */
+Test(buffer, a_swap_moves_a_claim_to_a_half_beside_the_budget)
+{
+    struct script sc = { .step = STEPS(PIECES(2000, 1000), STALL, PIECES(8000, 1000)) };
+    struct ahead_pool *pool;
+    struct ahead_stream *s = open_poor(&pool, &sc);
+    struct ahead_buffer buf;
+    uint64_t pos = 1;
+
+    expect_pattern(s, 0, 1);
+    expect_eventually(sc.stalls == 1);
+    expect_status(ahead_buffer_alloc(s, &buf), AHEAD_OK);
+    while (pos < 2000)
+        pos += expect_swapped(s, &buf, pos);
+    script_release(&sc);
+    expect_pattern(s, 2000, 8000);
+    expect_ending(s, AHEAD_EOF, 0, 10000);
+    ahead_buffer_free(&buf);
+    expect_status(ahead_close(s), AHEAD_OK);
+    expect_status(ahead_pool_close(pool), AHEAD_OK);
+    expect_str(script_closing_verdict(&sc), "ok");
+}
+
 /* A seek afterwards cannot go back to bytes that are gone, unless the source does. */
 Test(buffer, a_seek_after_a_swap_reads_from_the_source)
 {

@@ -381,6 +381,32 @@ Test(until, a_line_above_max_is_a_limit)
         }
 }
 
+/* A rest of exactly max bytes is a limit, too; of one less it is the cut line. */
+Test(until, a_rest_as_long_as_max_is_a_limit)
+{
+    for (each_mode(m))
+        for (size_t b = 1; b <= 16; b++) {
+            struct script sc = { .step = STEPS(PIECES(8, 3)), .data = (const uint8_t *)"abcdefgh" };
+            struct ahead_stream *s;
+            const uint8_t *data;
+            size_t len;
+
+            expect_note("%s, buffer %zu", m->name, b);
+            s = open_mode(&sc, m, b);
+            for (int ended = 0; ended < 2; ended++) {
+                expect_status(ahead_read_until(s, '\n', 8, &data, &len), AHEAD_LIMIT);
+                expect_size(len, 0);
+                expect_u64(ahead_tell(s), 0);
+                expect_status(ahead_peek(s, 9, &data, &len), AHEAD_TRUNCATED); /* meets the end */
+            }
+            expect_status(ahead_read_until(s, '\n', 9, &data, &len), AHEAD_TRUNCATED);
+            expect_size(len, 8);
+            expect_mem(data, "abcdefgh", 8);
+            expect_ending(s, AHEAD_EOF, 0, 8);
+            expect_status(ahead_close(s), AHEAD_OK);
+        }
+}
+
 Test(until, the_rest_without_a_delimiter_is_truncated)
 {
     static const uint8_t text[] = "one\ntwo";

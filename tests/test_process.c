@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_process.c - what a stream does to its process: threads, signals, descriptors, fork, exit. */
+#include "stream/core.h"
 #include "support/clock.h"
 #include "support/expect.h"
 #include "support/failing.h"
@@ -251,6 +252,66 @@ Test(process, a_child_of_fork_can_tell_and_can_use_streams_of_its_own)
         expect_status(ahead_close(s), AHEAD_OK);
         expect_str(script_closing_verdict(&sc), "ok");
     }
+}
+
+/* The fork comes while another thread has the stream's lock and is making a
+ * piece.  0 if all is well, else which call was not; SIGALRM if one hangs. */
+static int calls_in_child(struct ahead_stream *s)
+{
+    struct ahead_stats stats;
+    struct ahead_buffer buf = { 0 };
+    const uint8_t *data;
+    uint8_t bytes[200];
+    size_t len;
+
+    alarm(10);
+    if (ahead_buffered(s) != 99)
+        return 1;
+    if (ahead_finish(s) != AHEAD_CORRUPT)
+        return 2;
+    if (ahead_peek(s, 99, &data, &len) || len != 99)
+        return 3;
+    if (ahead_seek(s, 5000) != AHEAD_INVALID || ahead_buffer_alloc(s, &buf) != AHEAD_INVALID)
+        return 4;
+    if (ahead_read_full(s, bytes, sizeof bytes, &len) != AHEAD_INVALID || len != 99 ||
+        pattern_match(bytes, 1, 99) != 99)
+        return 5;
+    if (ahead_finish(s) != AHEAD_INVALID || ahead_skip(s, 1, NULL) != AHEAD_INVALID)
+        return 6;
+    ahead_get_stats(s, &stats);
+    ahead_cancel(s);
+    (void)ahead_close(s);
+    return 0;
+}
+
+Test(process, a_child_of_fork_waits_for_no_lock)
+{
+    struct script sc = { .step = STEPS(PIECES(5000, 100)),
+                         .has = HAS_SEEK | HAS_SKIP,
+                         .split = true,
+                         .hold_make = 2 };
+    struct ahead_stream *s =
+        script_open(&sc, &(struct ahead_options){ .buffer_bytes = 300, .flags = AHEAD_EAGER });
+    pthread_mutex_t *lock = &ahead_core_of(s)->swap.lock;
+    pid_t pid;
+    int status;
+
+    expect_pattern(s, 0, 1);
+    expect_eventually(sc.held == 1);
+    fflush(NULL);
+    expect_int(pthread_mutex_lock(lock), 0);
+    pid = fork();
+    if (pid == 0)
+        _exit(calls_in_child(s));
+    expect_int(pthread_mutex_unlock(lock), 0);
+    expect_true(pid > 0 && waitpid(pid, &status, 0) == pid);
+    expect_true(WIFEXITED(status));
+    expect_int(WEXITSTATUS(status), 0);
+    script_let_make(&sc);
+    expect_pattern(s, 1, 4999);
+    expect_ending(s, AHEAD_EOF, 0, 5000);
+    expect_status(ahead_close(s), AHEAD_OK);
+    expect_str(script_closing_verdict(&sc), "ok");
 }
 
 /* F211: always, and at the first try only. */

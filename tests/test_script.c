@@ -3,6 +3,7 @@
 #include "support/expect.h"
 #include "support/pattern.h"
 #include "support/script.h"
+#include "support/steps.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -112,6 +113,28 @@ Test(script, plays_bytes_that_the_test_gave)
     expect_mem(p.bytes, data, 5);
     expect_status(p.err.status, AHEAD_EOF);
     expect_int(script_count(&sc, CALL_READ), 4);
+}
+
+/* steps.h is not kept asking by a block that is larger than its claims. */
+Test(script, is_taken_through_its_steps_whatever_the_size_of_a_block)
+{
+    for (size_t want = 1; want <= 20; want++)
+        for (unsigned batch = 1; batch <= STEPS_BATCH; batch++) {
+            struct script sc = { .step = STEPS(PIECES(50, 10), PIECES(50, 15), PIECES(9, 3)),
+                                 .split = true };
+            struct ahead_source src = script_source(&sc);
+            struct all a;
+
+            expect_note("claims of %zu, %u at a time", want, batch);
+            a = steps_all(src, (struct steps){ .want = want, .batch = batch });
+            expect_status(a.end, AHEAD_EOF);
+            expect_size(a.len, 109);
+            expect_size(pattern_match(a.bytes, 0, a.len), a.len);
+            expect_true(want >= 15 ? a.reads == 0 : a.reads > 0);
+            free(a.bytes);
+            expect_close(src);
+            expect_str(script_closing_verdict(&sc), "ok");
+        }
 }
 
 Test(script, goes_on_from_any_place_after_a_seek)

@@ -118,6 +118,28 @@ Test(skip, comes_to_the_fault_that_follows)
         }
 }
 
+/* What skip() of a source may not end with, ends the stream as IO all the same:
+ * TIMEDOUT would come back for ever, and nobody would know. */
+Test(skip, that_fails_with_what_ends_nothing_ends_with_io)
+{
+    static const enum ahead_status none[] = { AHEAD_TIMEDOUT, AHEAD_INVALID, 77 };
+
+    for (each_mode(m))
+        for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+            struct script sc = { .step = STEPS(PIECES(100, 9), STATUS(none[i], 55, "odd")),
+                                 .has = HAS_SKIP };
+            struct ahead_stream *s = open_mode(&sc, m, 16);
+            uint64_t skipped = 0;
+
+            expect_note("%s, %s", m->name, ahead_status_name(none[i]));
+            expect_status(ahead_skip(s, 1000, &skipped), AHEAD_IO);
+            expect_u64(skipped, 100);
+            expect_ending(s, AHEAD_IO, 0, 100);
+            expect_status(ahead_close(s), AHEAD_IO);
+            expect_str(script_closing_verdict(&sc), "ok");
+        }
+}
+
 /* What the source can pass over by itself is not read. */
 Test(skip, asks_a_source_that_can)
 {
@@ -132,6 +154,31 @@ Test(skip, asks_a_source_that_can)
     expect_pattern(s, 10 + (1 << 29), 100);
     expect_status(ahead_close(s), AHEAD_OK);
     expect_str(script_closing_verdict(&sc), "ok");
+}
+
+/* What a skip passes over was not read for nothing: each byte of the source is
+ * in one count or the other. */
+Test(skip, over_bytes_at_hand_throws_nothing_away)
+{
+    for (each_mode(m)) {
+        struct script sc = { .step = STEPS(PIECES(20000, 100)), .has = HAS_SKIP };
+        struct ahead_stream *s = open_mode(&sc, m, 1000);
+        struct ahead_stats stats;
+
+        expect_note("%s", m->name);
+        expect_pattern(s, 0, 10);
+        if (m->flags & AHEAD_EAGER)
+            expect_eventually(ahead_buffered(s) >= 1000);
+        expect_status(ahead_skip(s, 15000, NULL), AHEAD_OK);
+        expect_true(script_count(&sc, CALL_SKIP) >= 1);
+        ahead_get_stats(s, &stats);
+        expect_u64(stats.bytes, 15010);
+        expect_u64(stats.discarded_bytes, 0);
+        expect_pattern(s, 15010, 4990);
+        expect_ending(s, AHEAD_EOF, 0, 20000);
+        expect_status(ahead_close(s), AHEAD_OK);
+        expect_str(script_closing_verdict(&sc), "ok");
+    }
 }
 
 /* F153: inside what is at hand nobody is asked, whatever the fill is doing. */
@@ -427,6 +474,8 @@ Test(seek, throws_away_what_was_read_for_nothing)
         ahead_get_stats(s, &stats);
         expect_u64(stats.bytes, 1010);
         expect_true(stats.discarded_bytes > 0);
+        if (!m->split) /* else pieces may have been settled that the ending kept back */
+            expect_u64(stats.discarded_bytes, atomic_load(&sc.given) - 1010);
         expect_true(stats.discarded_bytes <= atomic_load(&sc.given) - 1010);
         expect_status(ahead_close(s), AHEAD_OK);
         expect_str(script_closing_verdict(&sc), "ok");
@@ -453,6 +502,35 @@ Test(seek, among_makes_that_take_long_is_exact)
 
             expect_status(ahead_seek(s, to), AHEAD_OK);
             expect_pattern(s, to, 1 + random_below(&seed, 900));
+        }
+        expect_status(ahead_close(s), AHEAD_OK);
+        expect_str(script_closing_verdict(&sc), "ok");
+    }
+}
+
+/* AHEAD_EAGER holds behind a seek and a skip, too, also when the thread has
+ * left because the stream had ended. */
+Test(seek, of_an_eager_stream_is_followed_by_reading_ahead)
+{
+    for (each_mode(m)) {
+        struct script sc = { .step = STEPS(PIECES(5000, 100)), .has = HAS_SEEK | HAS_SKIP };
+        struct ahead_stream *s;
+
+        if (!(m->flags & AHEAD_EAGER))
+            continue;
+        expect_note("%s", m->name);
+        s = open_mode(&sc, m, 1000);
+        for (int round = 0; round < 3; round++) {
+            expect_status(ahead_seek(s, 4500), AHEAD_OK);
+            expect_eventually(ahead_buffered(s) >= 500);
+            expect_pattern(s, 4500, 500);
+            expect_ending(s, AHEAD_EOF, 0, 5000);
+            sleep_us(1000); /* so that it has left, as a rule */
+            expect_status(ahead_seek(s, 0), AHEAD_OK);
+            expect_eventually(ahead_buffered(s) >= 1000);
+            expect_status(ahead_skip(s, 3500, NULL), AHEAD_OK);
+            expect_eventually(ahead_buffered(s) >= 1000);
+            expect_pattern(s, 3500, 100);
         }
         expect_status(ahead_close(s), AHEAD_OK);
         expect_str(script_closing_verdict(&sc), "ok");

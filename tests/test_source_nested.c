@@ -215,6 +215,24 @@ Test(source_nested, time_limit_of_the_inner_stream_ends_nothing)
     close_source(src, AHEAD_OK);
 }
 
+/* Nor of its seek, which waits until the fill is out of the source. */
+Test(source_nested, time_limit_of_the_inner_stream_ends_no_seek)
+{
+    struct script sc = { .step = STEPS(BYTES(10), SLEEP_MS(100), PIECES(1000, 100)),
+                         .has = HAS_SEEK };
+    struct ahead_source src = nest_script(
+        &sc, &(struct ahead_options){
+                 .buffer_bytes = 64, .flags = AHEAD_EAGER, .read_timeout_ms = 5 });
+    struct ahead_error err = { .source_offset = UINT64_MAX };
+
+    expect_bytes(src, 0, 10);
+    expect_status(src.ops->seek(src.ctx, 800, &err), AHEAD_OK);
+    expect_bytes(src, 800, 210);
+    expect_int(read_one(src, &err), 0);
+    close_source(src, AHEAD_OK);
+    expect_str(script_closing_verdict(&sc), "ok");
+}
+
 static void *interrupt_later(void *arg)
 {
     struct ahead_source *src = arg;

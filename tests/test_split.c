@@ -330,6 +330,85 @@ Test(split, seek_waits_for_a_make)
     expect_str(script_closing_verdict(&sc), "ok");
 }
 
+/* The claim that is out when the ending comes is dropped before a seek gets to
+ * the source.  Piece 1 is held on the second thread; the reader makes piece 2,
+ * which is faulty, and meanwhile the second thread goes into its next claim. */
+struct late_claim {
+    pthread_t reader;
+    atomic_bool inside, go_on;
+};
+
+static void steer_late_claim(struct script *sc, enum script_call call)
+{
+    struct late_claim *late = sc->user;
+    bool reader = pthread_equal(pthread_self(), late->reader);
+
+    if (call == CALL_MAKE && reader) {
+        script_let_make(sc);
+        expect_eventually(atomic_load(&late->inside));
+    } else if (call == CALL_CLAIM && !reader && script_count(sc, CALL_CLAIM) > 1) {
+        atomic_store(&late->inside, true);
+        expect_eventually(atomic_load(&late->go_on));
+    } else if (call == CALL_DROP && !reader) {
+        sleep_us(20000);
+    }
+}
+
+Test(split, a_seek_waits_for_a_late_claim_to_be_dropped)
+{
+    struct late_claim late = { .reader = pthread_self() };
+    struct script sc = { .step = STEPS(PIECES(200, 100), ERRNO_ONCE(EIO), PIECES(300, 100)),
+                         .has = HAS_SEEK,
+                         .fault = FAULT_MAKE,
+                         .garbage = 1,
+                         .on_call = steer_late_claim,
+                         .user = &late };
+    struct ahead_stream *s = open_held(&sc, NULL);
+
+    expect_pattern(s, 0, 200);
+    expect_ending(s, AHEAD_IO, EIO, 200);
+    expect_int(script_count(&sc, CALL_DROP), 0);
+    atomic_store(&late.go_on, true);
+    expect_status(ahead_seek(s, 50000), AHEAD_OK);
+    expect_int(script_count(&sc, CALL_DROP), 1);
+    expect_status(ahead_seek(s, 0), AHEAD_OK);
+    expect_pattern(s, 0, 500);
+    expect_ending(s, AHEAD_EOF, 0, 500);
+    expect_status(ahead_close(s), AHEAD_OK);
+    expect_str(script_closing_verdict(&sc), "ok");
+}
+
+/* A reader that sleeps has a piece as soon as it is published, though the same
+ * thread is settling the next one, which may take long. */
+static void settle_when_the_reader_is_done(struct script *sc, enum script_call call)
+{
+    struct reader *r = sc->user;
+
+    if (call == CALL_SETTLE && script_count(sc, CALL_SETTLE) == 2)
+        expect_eventually(atomic_load(&r->done));
+}
+
+Test(split, a_piece_is_read_while_the_next_is_settled)
+{
+    static struct reader r;
+    struct script sc = { .step = STEPS(PIECES(600, 100)),
+                         .on_call = settle_when_the_reader_is_done,
+                         .user = &r };
+    struct ahead_stream *s = open_held(&sc, NULL);
+
+    reader_start(&r, s, 100);
+    expect_eventually(script_count(&sc, CALL_MAKE) >= 6); /* all but the first are made */
+    sleep_us(5000);
+    script_let_make(&sc);
+    pthread_join(r.thread, NULL);
+    expect_status(r.st, AHEAD_OK);
+    expect_size(pattern_match(r.bytes, 0, 100), 100);
+    expect_pattern(s, 100, 500);
+    expect_ending(s, AHEAD_EOF, 0, 600);
+    expect_status(ahead_close(s), AHEAD_OK);
+    expect_str(script_closing_verdict(&sc), "ok");
+}
+
 /* A seek that waits and is then refused leaves everything to be read. */
 Test(split, a_refused_seek_among_makes_changes_nothing)
 {

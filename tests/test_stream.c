@@ -678,6 +678,49 @@ Test(close, from_inside_the_source_is_refused)
     }
 }
 
+/* The same inside the functions that close itself calls, on whichever thread, and
+ * inside those that a cancel calls. */
+static void close_from_hook(struct script *sc, enum script_call call)
+{
+    struct ahead_stream *s = sc->user;
+
+    if ((call == CALL_INTERRUPT || call == CALL_CLOSE) && s) {
+        sc->user = NULL; /* once, or it would never end */
+        closed_inside = ahead_close(s);
+        closed_inside_calls++;
+    }
+}
+
+Test(close, from_inside_interrupt_or_close_is_refused, .timeout = 20 * TIME_SCALE)
+{
+    for (each_mode(m))
+        for (int hook = 0; hook < 3; hook++) {
+            struct script sc = { .step = STEPS(BYTES(10), STALL, BYTES(10)),
+                                 .on_call = close_from_hook };
+            struct ahead_stream *s;
+
+            if (hook == 0 && !(m->flags & AHEAD_EAGER))
+                continue; /* nobody is there to be interrupted */
+            expect_note("%s, hook %d", m->name, hook);
+            closed_inside_calls = 0;
+            s = open_mode(&sc, m, 64);
+            if (hook < 2 && m->flags & AHEAD_EAGER)
+                expect_eventually(sc.stalls == 1);
+            if (hook == 1)
+                ahead_cancel(s); /* so that only close() of the source is left */
+            sc.user = s;
+            if (hook == 2)
+                ahead_cancel(s);
+            else
+                expect_status(ahead_close(s), AHEAD_OK);
+            expect_u64(closed_inside_calls, 1);
+            expect_status(closed_inside, AHEAD_INVALID);
+            if (hook == 2)
+                expect_status(ahead_close(s), AHEAD_OK);
+            expect_str(script_closing_verdict(&sc), "ok");
+        }
+}
+
 /* F234: any number of times, in any state, from inside as well. */
 static void cancel_from_inside(struct script *sc, enum script_call call)
 {

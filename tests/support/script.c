@@ -72,7 +72,7 @@ static void enter_beside(struct script *sc, enum script_call call, atomic_uint *
 {
     atomic_fetch_add_explicit(inside, 1, memory_order_relaxed);
     if (atomic_load_explicit(&sc->seeking, memory_order_relaxed))
-        broke(sc, "a make or settle beside a seek");
+        broke(sc, "a make, settle or drop beside a seek");
     called(sc, call);
 }
 
@@ -84,8 +84,9 @@ static void leave_beside(atomic_uint *inside)
 static void expect_alone(struct script *sc)
 {
     if (atomic_load_explicit(&sc->making, memory_order_relaxed) ||
-        atomic_load_explicit(&sc->settling, memory_order_relaxed))
-        broke(sc, "a seek or close beside a make or settle");
+        atomic_load_explicit(&sc->settling, memory_order_relaxed) ||
+        atomic_load_explicit(&sc->dropping, memory_order_relaxed))
+        broke(sc, "a seek or close beside a make, settle or drop");
 }
 
 /* The steps. */
@@ -789,9 +790,10 @@ static void script_drop(void *ctx, const struct ahead_note *note)
 {
     struct script *sc = ctx;
 
-    called(sc, CALL_DROP);
+    enter_beside(sc, CALL_DROP, &sc->dropping);
     check_note(sc, note);
     move_piece(sc, note->word[NOTE_PIECE], 1u << CLAIMED | 1u << MADE, DROPPED);
+    leave_beside(&sc->dropping);
 }
 
 static bool script_may_block(void *ctx)

@@ -167,7 +167,7 @@ struct script {
     /* Shared, in no order. */
     atomic_bool serial; /* somebody is in read, claim, skip, seek or close */
     atomic_bool seeking, closed;
-    atomic_uint making, settling, hooks;
+    atomic_uint making, settling, dropping, hooks;
     atomic_ullong slot[SCRIPT_SLOTS]; /* piece << 3 | state */
 
     /* Its own: under the lock.  Only what blocks takes it. */

@@ -76,7 +76,7 @@ static inline void steps_make_all(struct steps_piece *p, unsigned n, const struc
 static inline bool steps_settle(struct steps_piece *p, struct all *a)
 {
     const struct ahead_split_ops *split = p->src.ops->split;
-    struct ahead_error err = { .status = AHEAD_OK };
+    struct ahead_error err = { .source_offset = UINT64_MAX };
     enum ahead_status st = AHEAD_OK;
 
     expect_true(p->len <= p->job.bound);
@@ -119,13 +119,13 @@ steps_batch(struct ahead_source src, struct all *a, const struct steps *how, enu
 {
     const struct ahead_split_ops *split = src.ops->split;
     struct steps_piece p[STEPS_BATCH];
-    struct ahead_error end = { .status = AHEAD_OK };
+    struct ahead_error end = { .source_offset = UINT64_MAX };
     unsigned n = 0;
     bool go_on = true;
 
     *last = AHEAD_CLAIM_PIECE;
     while (n < how->batch) {
-        p[n] = (struct steps_piece){ .src = src };
+        p[n] = (struct steps_piece){ .src = src, .err = { .source_offset = UINT64_MAX } };
         *last = split->claim(src.ctx, &p[n].job, how->want, how->want, &end);
         if (*last != AHEAD_CLAIM_PIECE)
             break;
@@ -144,6 +144,9 @@ steps_batch(struct ahead_source src, struct all *a, const struct steps *how, enu
             split->drop(src.ctx, &p[i].job.note);
         steps_free(&p[i]);
     }
+    /* A stream closes the half and asks again; here nothing else was in it. */
+    if (go_on && *last == AHEAD_CLAIM_NO_ROOM && n == 0)
+        *last = AHEAD_CLAIM_READ;
     if (go_on && *last == AHEAD_CLAIM_ENDING) {
         a->end = end.status;
         a->err = end;
