@@ -3,6 +3,7 @@
 #ifndef AHEAD_AHEAD_H
 #define AHEAD_AHEAD_H
 
+#include <ahead/file.h>
 #include <ahead/frame.h>
 #include <ahead/index.h>
 #include <ahead/lz4.h>

@@ -95,9 +95,10 @@ ahead_open_path(struct ahead_stream **out, const char *path, const struct ahead_
  * AHEAD_TIMEDOUT, and the second thread closes the source and frees the stream
  * when it comes back.  The stream must not be used afterwards, whatever is
  * returned; ahead_cancel() may not begin after close has.  Returns the fault
- * that a read has reached, else what closing the source returned: an end that
- * was never read to is not judged.  NULL is fine: AHEAD_OK.  Called inside a
- * function of the stream's own source: AHEAD_INVALID, and nothing happens. */
+ * that a read has reached, else what closing the source returned (AHEAD_IO with
+ * errno set): an end that was never read to is not judged.  NULL is fine:
+ * AHEAD_OK.  Called inside a function of the stream's own source:
+ * AHEAD_INVALID, and nothing happens. */
 AHEAD_API enum ahead_status ahead_close(struct ahead_stream *s);
 
 /* End the stream, for good.  Any thread, any number of times, also while the
@@ -161,6 +162,14 @@ AHEAD_API AHEAD_NODISCARD enum ahead_status ahead_seek(struct ahead_stream *s, u
 /* The position of the next unread byte, from the start of what the source
  * delivers.  Arithmetic only.  0 for NULL. */
 AHEAD_API uint64_t ahead_tell(const struct ahead_stream *s);
+
+/* How many bytes the stream has in all, read ones included, if its source says
+ * how many remain: memory does, and a file as it was when it was opened; a
+ * decoder or a pipe does not.  The position stays.  Waits for pieces that are
+ * being made.  AHEAD_OK; AHEAD_UNSUPPORTED: not known, also behind a fault;
+ * AHEAD_CANCELLED; AHEAD_TIMEDOUT; AHEAD_INVALID: an argument is NULL.  *size is
+ * written with AHEAD_OK only. */
+AHEAD_API AHEAD_NODISCARD enum ahead_status ahead_size(struct ahead_stream *s, uint64_t *size);
 
 /* How many bytes can be read without waiting.  Never blocks, never asks the
  * source.  0 after an ending, and for NULL. */

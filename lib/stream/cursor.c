@@ -523,17 +523,13 @@ static enum ahead_status core_seek(struct ahead_core *c, uint64_t offset)
     return st ? st : seek_source(c, offset);
 }
 
-enum ahead_status ahead_seek(struct ahead_stream *s, uint64_t offset)
+static enum ahead_status seek_to(struct ahead_core *c, uint64_t offset)
 {
-    struct ahead_core *c = ahead_core_of(s);
     enum ahead_status st;
 
-    if (!s)
-        return AHEAD_INVALID;
-    AHEAD_ENTER(c, AHEAD_INVALID);
     ahead_core_count(c);
     st = core_seek(c, offset);
-    c->counted_offset = ahead_tell(s);
+    c->counted_offset = ahead_tell(&c->hot);
     if (!st && c->reached) {
         /* Behind bytes at hand the same ending comes again. */
         ahead_swap_unend(&c->swap);
@@ -542,6 +538,73 @@ enum ahead_status ahead_seek(struct ahead_stream *s, uint64_t offset)
     if (!st)
         c->error = (struct ahead_error){ .source_offset = AHEAD_NO_OFFSET };
     return st;
+}
+
+enum ahead_status ahead_seek(struct ahead_stream *s, uint64_t offset)
+{
+    struct ahead_core *c = ahead_core_of(s);
+
+    if (!s)
+        return AHEAD_INVALID;
+    AHEAD_ENTER(c, AHEAD_INVALID);
+    return seek_to(c, offset);
+}
+
+/* The source has *left bytes behind what it has given, which ends at *here; it
+ * stands still only with nobody else in it. */
+static enum ahead_status ask_remaining(struct ahead_core *c, uint64_t *here, uint64_t *left)
+{
+    enum ahead_status st = ahead_core_begin_seek(c);
+
+    if (st)
+        return st;
+    *here = c->end_offset + ahead_swap_ready_bytes(&c->swap);
+    c->calling = true;
+    *left = c->src.ops->remaining(c->src.ctx);
+    c->calling = false;
+    /* What was claimed behind a fault is gone, and the source stands behind it. */
+    if (ahead_swap_failed(&c->swap))
+        *left = UINT64_MAX;
+    ahead_swap_end_seek(&c->swap);
+    return AHEAD_OK;
+}
+
+/* With nothing left and nothing at hand, a seek may have gone past the end: the
+ * source is asked at its start, and nothing is lost by that. */
+static bool may_be_past_the_end(const struct ahead_core *c, uint64_t here, uint64_t left)
+{
+    return left == 0 && here == c->end_offset && c->low == c->hot.end && c->src.ops->seek;
+}
+
+enum ahead_status ahead_size(struct ahead_stream *s, uint64_t *size)
+{
+    struct ahead_core *c = ahead_core_of(s);
+    uint64_t here = 0, left = UINT64_MAX;
+    enum ahead_status st = AHEAD_OK;
+
+    if (!s || !size)
+        return AHEAD_INVALID;
+    AHEAD_ENTER(c, AHEAD_INVALID);
+    if (ahead_core_forked(c))
+        return fail_forked(c);
+    if (c->src.ops->remaining)
+        st = ask_remaining(c, &here, &left);
+    if (!st && may_be_past_the_end(c, here, left)) {
+        uint64_t back = ahead_tell(s), start;
+
+        st = seek_to(c, 0);
+        if (!st)
+            st = ask_remaining(c, &start, &left);
+        here = start;
+        if (!st)
+            st = seek_to(c, back);
+    }
+    if (st)
+        return st;
+    if (left > UINT64_MAX - 1 - here)
+        return ahead_core_fail(c, AHEAD_UNSUPPORTED, "the source does not say how long it is");
+    *size = here + left;
+    return AHEAD_OK;
 }
 
 /* Consumes up to n bytes of the window: how many. */

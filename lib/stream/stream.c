@@ -12,11 +12,17 @@
 
 /* ---- open ---- */
 
+/* There is no error to ask for behind a close: errno is all that is left. */
 static enum ahead_status close_source(struct ahead_source src)
 {
     struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
+    enum ahead_status st = AHEAD_OK;
 
-    return src.ops && src.ops->close ? src.ops->close(src.ctx, &err) : AHEAD_OK;
+    if (src.ops && src.ops->close)
+        st = src.ops->close(src.ctx, &err);
+    if (st && err.os_errno)
+        errno = err.os_errno;
+    return st;
 }
 
 static enum ahead_status check(struct ahead_source src, const struct ahead_options *opt)

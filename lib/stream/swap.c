@@ -702,6 +702,16 @@ bool ahead_swap_ending_known(struct ahead_swap *sw)
     return get_field(sw, &sw->pend);
 }
 
+bool ahead_swap_failed(struct ahead_swap *sw)
+{
+    bool failed;
+
+    pthread_mutex_lock(&sw->lock);
+    failed = sw->pend && sw->ending.status != AHEAD_EOF;
+    pthread_mutex_unlock(&sw->lock);
+    return failed;
+}
+
 static void release_seek_locked(struct ahead_swap *sw)
 {
     sw->token = false;

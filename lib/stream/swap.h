@@ -271,6 +271,9 @@ enum ahead_status ahead_swap_begin_seek(struct ahead_swap *sw, uint32_t timeout_
 /* Whether an ending is known already.  With the token held. */
 bool ahead_swap_ending_known(struct ahead_swap *sw);
 
+/* Whether one is, and it is not the end of the input.  With the token held. */
+bool ahead_swap_failed(struct ahead_swap *sw);
+
 /* Give the token back: the source has not moved. */
 void ahead_swap_end_seek(struct ahead_swap *sw);
 
