@@ -7,6 +7,7 @@
 #include "support/pattern.h"
 #include "support/reading.h"
 #include "support/script.h"
+#include "thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -856,4 +857,26 @@ Test(cancel, frees_a_seek_that_waits)
         expect_status(ahead_close(s), AHEAD_OK);
         expect_str(script_closing_verdict(&sc), "ok");
     }
+}
+
+/* F146: a clock that is set back, or forward, changes no wait. */
+static uint64_t monotonic_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+Test(timeout, runs_by_a_clock_that_nobody_sets)
+{
+    pthread_cond_t cond;
+    clockid_t clock = CLOCK_REALTIME;
+    uint64_t before = monotonic_ns(), now;
+
+    expect_int(ahead_thread_cond_init(&cond, &clock), 0);
+    pthread_cond_destroy(&cond);
+    expect_int(clock, CLOCK_MONOTONIC);
+    now = ahead_thread_now_ns(clock);
+    expect_true(before <= now && now <= monotonic_ns());
 }

@@ -61,7 +61,7 @@ printf 'ne' > part
 expect "a range of standard input" 0 part "" -- cat --range 1:2 - < one
 tail -c 3 big > part
 expect "a range that the file does not have" 1 part \
-    "ahead: big: TRUNCATED at input byte 3, after 3 bytes: the range is of 5 bytes, but the file ends after 3 of them" \
+    "ahead: big: TRUNCATED at input byte 5242880, after 3 bytes: in the input from byte 5242877 on: the range is of 5 bytes, but the file ends after 3 of them" \
     -- cat --range 5242877:5 big
 
 # ---- inputs that fail ----
