@@ -682,9 +682,12 @@ Test(close, from_inside_the_source_is_refused)
  * inside those that a cancel calls. */
 static void close_from_hook(struct script *sc, enum script_call call)
 {
-    struct ahead_stream *s = sc->user;
+    struct ahead_stream *s;
 
-    if ((call == CALL_INTERRUPT || call == CALL_CLOSE) && s) {
+    if (call != CALL_INTERRUPT && call != CALL_CLOSE)
+        return;
+    s = sc->user;
+    if (s) {
         sc->user = NULL; /* once, or it would never end */
         closed_inside = ahead_close(s);
         closed_inside_calls++;
