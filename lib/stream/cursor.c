@@ -590,7 +590,7 @@ enum ahead_status ahead_size(struct ahead_stream *s, uint64_t *size)
     if (c->src.ops->remaining)
         st = ask_remaining(c, &here, &left);
     if (!st && may_be_past_the_end(c, here, left)) {
-        uint64_t back = ahead_tell(s), start;
+        uint64_t back = ahead_tell(s), start = 0;
 
         st = seek_to(c, 0);
         if (!st)
