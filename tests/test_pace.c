@@ -141,7 +141,22 @@ Test(pace, what_is_faster_together_stays_together)
 
     read_alone(&p, &now, &at, 4, 0.4, 0.15);
     expect_true(ahead_pace_wants_thread(&p, now, at, UINT64_MAX));
-    expect_u64(stretches(&p, &now, &at, &waited, 0.41, 0.7, false, 1000), 1000);
+    for (int i = 0; i < 5; i++) {
+        /* One stretch alone in many, to see. */
+        expect_true(stretches(&p, &now, &at, &waited, 0.41, 0.7, false, 1000) > 15);
+        expect_u64(stretches(&p, &now, &at, &waited, 0.55, 0, true, 1000), 1);
+    }
+}
+
+Test(pace, a_beginning_that_was_disturbed_is_not_believed_for_ever)
+{
+    struct ahead_pace p = { 0 };
+    uint64_t now = 1, at = 0, waited = 0;
+
+    read_alone(&p, &now, &at, 4, 0.1, 1.0); /* as if it had been held up */
+    expect_true(ahead_pace_wants_thread(&p, now, at, UINT64_MAX));
+    expect_true(stretches(&p, &now, &at, &waited, 0.3, 0.8, false, 1000) < 30);
+    expect_true(stretches(&p, &now, &at, &waited, 0.12, 0, true, 1000) > 30);
 }
 
 Test(pace, a_reader_that_hardly_waits_stays_together)

@@ -217,7 +217,10 @@ static enum ahead_status advance(struct ahead_core *c, size_t want, bool poll)
             if (source_in_time(c)) {
                 make_piece(c, &place);
                 c->calling = false;
-                break;
+                if (!place.taken)
+                    break;
+                show_taken(c, &place);
+                return AHEAD_OK;
             }
             c->calling = false;
             ahead_swap_abandon_claim(&c->swap);

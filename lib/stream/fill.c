@@ -86,6 +86,18 @@ enum ahead_prepared {
     AHEAD_PREPARED_NOT     /* no memory */
 };
 
+/* What a reader alone is to use: a few of the source's blocks, one at least. */
+static size_t solo_bytes(const struct ahead_core *c)
+{
+    size_t n = AHEAD_SOLO_UNITS * c->unit_bytes;
+
+    if (n > AHEAD_MOST_SOLO_BYTES)
+        n = AHEAD_MOST_SOLO_BYTES;
+    if (n < c->unit_bytes)
+        n = c->unit_bytes;
+    return n > AHEAD_SOLO_BYTES ? n : AHEAD_SOLO_BYTES;
+}
+
 uint64_t ahead_fill_remaining(struct ahead_core *c)
 {
     return c->src.ops->remaining ? c->src.ops->remaining(c->src.ctx) : UINT64_MAX;
@@ -109,8 +121,8 @@ static size_t wanted_bytes(struct ahead_core *c, bool solo)
     size_t n = ahead_fill_buffer_bytes(c);
     uint64_t left = ahead_fill_remaining(c);
 
-    if (solo && n > AHEAD_SOLO_BYTES)
-        n = c->unit_bytes > AHEAD_SOLO_BYTES ? c->unit_bytes : AHEAD_SOLO_BYTES;
+    if (solo && n > solo_bytes(c))
+        n = solo_bytes(c);
 
     if (c->swap.pool) {
         economize(c);
@@ -154,7 +166,7 @@ static void yield_half(struct ahead_core *c, struct ahead_place *place)
     if (!has || !place->empty || !ahead_pool_wants_back(c->swap.pool, has))
         return;
     ahead_fill_delete_half(c, place->half, place->bytes, place->room);
-    ahead_swap_install(&c->swap, place, NULL, 0, ahead_fill_buffer_bytes(c));
+    ahead_swap_install(&c->swap, place, NULL, 0, ahead_fill_buffer_bytes(c), solo_bytes(c));
 }
 
 /* Gives the half memory, at the first claim in it; or more of it, when the
@@ -193,7 +205,7 @@ prepare_half(struct ahead_core *c, struct ahead_place *place, size_t least)
     if (place->bytes)
         ahead_fill_delete_half(c, place->half, place->bytes, place->room);
     c->borrowed[place->half] = borrowed;
-    ahead_swap_install(&c->swap, place, bytes, cap, ahead_fill_buffer_bytes(c));
+    ahead_swap_install(&c->swap, place, bytes, cap, ahead_fill_buffer_bytes(c), solo_bytes(c));
     return AHEAD_PREPARED;
 }
 
@@ -422,7 +434,8 @@ static void warm_up(struct ahead_core *c)
         return;
     if (!place.bytes && c->second_bytes && (bytes = ahead_buffer_new(c->second_bytes))) {
         ahead_buffer_touch(bytes, c->second_bytes);
-        ahead_swap_install(&c->swap, &place, bytes, c->second_bytes, c->chosen_bytes);
+        ahead_swap_install(&c->swap, &place, bytes, c->second_bytes, c->chosen_bytes,
+                           solo_bytes(c));
     }
     ahead_swap_end_solo(&c->swap);
 }

@@ -25,6 +25,10 @@
 #define WARM_UP 1
 #define STRETCHES_THAT_WAIT 3
 
+/* Of a reader that waits so long it is found out again what it is alone: the
+ * beginning, from which that is known, may have been disturbed. */
+#define STRETCHES_TO_ASK 16
+
 /* Of buffers below that, one is soon gone over. */
 #define LEAST_BUFFER_BYTES ((size_t)64 << 10)
 
@@ -106,11 +110,13 @@ static bool stays_alone(struct ahead_pace *p, double rate)
 
 static bool becomes_alone(struct ahead_pace *p, double rate, bool waits)
 {
-    if (!waits || p->patience > 0 || rate >= FAST_NS_PER_BYTE || rate <= p->alone)
+    unsigned most = rate > p->alone ? STRETCHES_THAT_WAIT : STRETCHES_TO_ASK;
+
+    if (!waits || p->patience > 0 || rate >= FAST_NS_PER_BYTE) {
         p->waiting = 0;
-    else
-        p->waiting++;
-    if (p->waiting < STRETCHES_THAT_WAIT)
+        return false;
+    }
+    if (++p->waiting < most)
         return false;
     p->waiting = 0;
     p->together = rate;

@@ -28,7 +28,7 @@ struct ahead_pace {
     double alone;       /* ns for a byte, the last time that the reader was alone; 0: not known */
     double together;    /* the same when both were at it */
     unsigned patience;  /* stretches until the other way is tried */
-    unsigned waiting;   /* stretches in a row, up to now, in which being alone seems better */
+    unsigned waiting;   /* stretches in a row, up to now, in which the reader waited */
 };
 
 /* Whether a stream with such buffers is to keep a pace: small ones are not worth

@@ -316,7 +316,7 @@ static void close_if_full_locked(struct ahead_swap *sw)
     const struct ahead_half *h = &sw->half[sw->filling];
 
     if (h->cap - h->tail <= (sw->split || !sw->warm ? 0 : h->cap / 64) ||
-        (sw->solo && h->tail >= AHEAD_SOLO_BYTES))
+        (sw->solo && h->tail >= sw->solo_bytes))
         close_filling_locked(sw);
 }
 
@@ -345,6 +345,7 @@ static void begin_claim_locked(struct ahead_swap *sw, struct ahead_place *place,
     place->want = sw->want;
     place->serial = sw->serial;
     place->awaited = 0;
+    place->takes = place->taken = false;
     if (sw->want < AHEAD_PIECE_BYTES)
         sw->want *= 2;
 }
@@ -547,6 +548,7 @@ enum ahead_turn ahead_swap_next(struct ahead_swap *sw, struct ahead_ask ask,
         if (reader_can_claim_locked(sw)) {
             turn = AHEAD_TURN_CLAIM;
             begin_claim_locked(sw, place, true);
+            place->takes = !ask.partial;
             if (!sw->warm)
                 note_claim_alone_locked(sw);
             break;
@@ -1042,7 +1044,7 @@ bool ahead_swap_take_memory(struct ahead_swap *sw, uint8_t *bytes[2], size_t cap
 }
 
 void ahead_swap_install(struct ahead_swap *sw, struct ahead_place *place, uint8_t *bytes,
-                        size_t cap, size_t full)
+                        size_t cap, size_t full, size_t solo)
 {
     struct ahead_half *h = &sw->half[place->half];
 
@@ -1050,6 +1052,7 @@ void ahead_swap_install(struct ahead_swap *sw, struct ahead_place *place, uint8_
     h->bytes = bytes;
     h->cap = cap;
     sw->full_bytes = full;
+    sw->solo_bytes = solo;
     pthread_mutex_unlock(&sw->lock);
     place->bytes = bytes;
     place->room = cap;
@@ -1141,7 +1144,7 @@ bool ahead_swap_end_make(struct ahead_swap *sw, struct ahead_source src, uint64_
     return again;
 }
 
-bool ahead_swap_end_read(struct ahead_swap *sw, const struct ahead_place *place, size_t len,
+bool ahead_swap_end_read(struct ahead_swap *sw, struct ahead_place *place, size_t len,
                          struct ahead_place *next)
 {
     bool again;
@@ -1155,6 +1158,10 @@ bool ahead_swap_end_read(struct ahead_swap *sw, const struct ahead_place *place,
     if (!sw->pend && !sw->stop) {
         publish_locked(sw, add_piece_locked(sw, place->half, len), len);
         close_if_full_locked(sw);
+        if (place->takes && place->half == sw->active) {
+            place->room = take_locked(sw, SIZE_MAX, &place->bytes, &place->off);
+            place->taken = true;
+        }
     }
     again = end_section_locked(sw, next);
     pthread_mutex_unlock(&sw->lock);

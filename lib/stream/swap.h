@@ -60,8 +60,12 @@ enum {
 #define AHEAD_MAX_NAP_NS 1000000
 
 /* The memory that a reader goes over again and again while it fills alone: it
- * stays in the core's own cache (bench_overlap, callback, fleeting). */
+ * stays in the core's own cache.  A decoder wants a few blocks in one piece, as
+ * each refers to those before it (bench_overlap, callback and linked frames,
+ * fleeting). */
 #define AHEAD_SOLO_BYTES ((size_t)64 << 10)
+#define AHEAD_SOLO_UNITS 4
+#define AHEAD_MOST_SOLO_BYTES ((size_t)256 << 10)
 
 struct ahead_half {
     uint8_t *bytes;   /* lock; written while the half is empty, by the token's holder */
@@ -138,6 +142,7 @@ struct ahead_swap {
     uint64_t position;                   /* lock: where in the stream the published bytes end */
     uint64_t taken_offset;               /* lock: where in the stream the reader's window ends */
     size_t full_bytes;                   /* lock: of a whole buffer; 0: not chosen yet */
+    size_t solo_bytes;                   /* lock: what a reader alone uses of it */
     size_t want;                         /* lock: bytes to ask for in the next claim; grows */
 
     bool token;          /* lock: somebody claims, reads, skips or seeks */
@@ -155,12 +160,12 @@ struct ahead_swap {
     struct ahead_error ending; /* lock: valid with pend */
     bool ended;                /* lock: it has been returned to the reader */
 
-    bool cancelled; /* lock: a latch */
-    bool stop;      /* lock: a latch: close has begun */
-    bool hooked;    /* lock: a latch: interrupt() has been called */
-    unsigned hooks; /* lock: callers inside interrupt() */
+    bool cancelled;        /* lock: a latch */
+    bool stop;             /* lock: a latch: close has begun */
+    bool hooked;           /* lock: a latch: interrupt() has been called */
+    unsigned hooks;        /* lock: callers inside interrupt() */
     pthread_t hook_thread; /* lock: the one that is, valid with `hooks` */
-    bool orphan;    /* lock: close ran out of time; the second thread cleans up */
+    bool orphan;           /* lock: close ran out of time; the second thread cleans up */
 
     enum ahead_fill_state fill; /* lock */
     bool queued;                /* lock: with a pool: a fill was asked for and has not begun */
@@ -194,6 +199,8 @@ struct ahead_place {
     unsigned turns;    /* pieces that this thread has made without a break */
     size_t awaited;    /* bytes that are published and did not wake the reader, who sleeps */
     bool left;         /* the reader's half was given back: nothing of it may be touched */
+    bool takes;        /* the reader has nothing unread, and takes at once what it reads */
+    bool taken;        /* it has: as with TURN_TAKEN */
 };
 
 /* What the reader is to do next. */
@@ -345,9 +352,9 @@ bool ahead_swap_take_memory(struct ahead_swap *sw, uint8_t *bytes[2], size_t cap
 void ahead_swap_take_half(struct ahead_swap *sw, unsigned half, uint8_t **bytes, size_t *cap);
 
 /* With the token held, or in a warm-up: give the half of *place memory.  `full`: a whole buffer
- * of this stream has so many bytes. */
+ * of this stream has so many bytes; `solo`: a reader alone uses so many. */
 void ahead_swap_install(struct ahead_swap *sw, struct ahead_place *place, uint8_t *bytes,
-                        size_t cap, size_t full);
+                        size_t cap, size_t full, size_t solo);
 
 /* Where a piece went that a claim came back with. */
 enum ahead_placed {
@@ -370,8 +377,9 @@ bool ahead_swap_end_make(struct ahead_swap *sw, struct ahead_source src, uint64_
                          size_t len, const struct ahead_error *err, struct ahead_place *next);
 
 /* The token's holder made a piece of len > 0 bytes at *place by read(), with
- * nothing else unpublished.  `next` as above. */
-bool ahead_swap_end_read(struct ahead_swap *sw, const struct ahead_place *place, size_t len,
+ * nothing else unpublished.  `next` as above.  A reader that `takes` has the
+ * bytes in *place then, as with TURN_TAKEN, if nothing came in between. */
+bool ahead_swap_end_read(struct ahead_swap *sw, struct ahead_place *place, size_t len,
                          struct ahead_place *next);
 
 /* The claim came back without a piece; the token is free again. */
