@@ -26,17 +26,33 @@ static unsigned count_entries(const char *path)
     return n - 2;
 }
 
+/* Whether a line goes on where the one before it has ended, with the same rights
+ * and of the same file.  Memory that malloc() keeps is in several pieces once
+ * huge pages were asked for in a part of it, and stays so. */
+static bool goes_on(const char *line, const char *before)
+{
+    unsigned long start, end, last_start, last_end;
+    int at = 0, last_at = 0;
+
+    return sscanf(line, "%lx-%lx%n", &start, &end, &at) == 2 &&
+           sscanf(before, "%lx-%lx%n", &last_start, &last_end, &last_at) == 2 &&
+           start == last_end && strncmp(line + at, before + last_at, 5) == 0 &&
+           strcmp(line + at + 5 + strcspn(line + at + 5, "[/\n"),
+                  before + last_at + 5 + strcspn(before + last_at + 5, "[/\n")) == 0;
+}
+
 /* How many mappings there are, and whether they are the program's own affair. */
 static unsigned count_mappings(bool *foreign)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
-    char line[4096 + 128];
+    char line[4096 + 128], before[sizeof line] = "";
     unsigned n = 0;
 
     if (!maps)
         expect_fail_(EXPECT_HERE_("/proc/self/maps"), "cannot be read");
     while (fgets(line, sizeof line, maps)) {
-        n++;
+        n += !goes_on(line, before);
+        memcpy(before, line, sizeof line);
         if (strstr(line, "/valgrind/"))
             *foreign = true;
     }
