@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# check_readme.sh - README quotes the programs of examples/ word for word.
+# check_readme.sh - README shows every program of examples/, and quotes word for word.
 #
 # A quotation is a comment `<!-- examples/NAME -->` on a line of its own, and the next fenced block.
 #
@@ -37,10 +37,11 @@ for file in $(sed -n 's/^<!-- \(examples\/[^ ]*\) -->$/\1/p' README.md); do
     fi
 done
 
-# Each example is a program to be read, so each is quoted.
+# Each example is a program to be read, so each is quoted, or there is a link to it.
 for file in examples/*.c; do
     [ -e "$file" ] || continue
-    grep -qxF "<!-- $file -->" README.md || fail "$file is not quoted"
+    grep -qxF "<!-- $file -->" README.md || grep -qF "]($file)" README.md ||
+        fail "$file is neither quoted nor linked to"
 done
 
 # Before there is an example the README has nothing to quote.
