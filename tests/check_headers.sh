@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# check_headers.sh - each public header alone, twice over, as C11 and as C++17, for strict users.
+# check_headers.sh - each public header alone, twice over, as C11 and as C++17 (.hpp: that alone), for
+# strict users.
 #
 # usage: check_headers.sh INCLUDE_DIR CC... -- CXX...
 set -eu
@@ -41,6 +42,13 @@ for header in "$include"/ahead/*.h; do
     verdict "$name as C++17" $cxx -std=c++17 $strict -x c++ "$tmp/alone.c"
     [ "$name" = ahead/ahead.h ] ||
         verdict "$name is in ahead.h" grep -q "^#include <$name>" "$include/ahead/ahead.h"
+done
+
+for header in "$include"/ahead/*.hpp; do
+    name=ahead/$(basename "$header")
+    printf '#include <%s>\n#include <%s>\n' "$name" "$name" > "$tmp/alone.cc"
+    verdict "$name as C++17" $cxx -std=c++17 -O2 -Wall -Wextra -pedantic -Werror -I"$include" \
+        -c -o "$tmp/alone.o" "$tmp/alone.cc"
 done
 
 echo "$passed passed, $failed failed"
