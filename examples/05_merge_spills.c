@@ -4,7 +4,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
+
+enum { MOST_SPILLS = 1000 };
 
 static enum ahead_status
 open_spill(struct ahead_spill_reader **out, const char *path, const struct ahead_options *opt)
@@ -38,20 +39,18 @@ static enum ahead_status print_merged(struct ahead_spill_merge *m, char **paths)
 int main(int argc, char **argv)
 {
     struct ahead_pool_options limits = { .threads = 2, .byte_budget = 64 << 20 };
-    struct ahead_spill_reader **readers;
+    struct ahead_spill_reader *readers[MOST_SPILLS];
     struct ahead_spill_merge *m = NULL;
     struct ahead_options opt = { 0 };
     enum ahead_status st;
     int n = 0;
 
-    if (argc < 2) {
+    if (argc < 2 || argc > 1 + MOST_SPILLS) {
         fprintf(stderr, "usage: %s SPILL...\n", argv[0]);
         return 2;
     }
-    readers = calloc((size_t)argc, sizeof *readers);
-    if (!readers || ahead_pool_open(&opt.pool, &limits)) {
+    if (ahead_pool_open(&opt.pool, &limits)) {
         perror(argv[0]);
-        free(readers);
         return 1;
     }
 
@@ -70,7 +69,6 @@ int main(int argc, char **argv)
             st = AHEAD_IO;
     }
     (void)ahead_pool_close(opt.pool); /* nobody uses it any more */
-    free(readers);
     if (fflush(stdout)) {
         perror("standard output");
         return 1;
