@@ -1,0 +1,114 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# check_install.sh - what is installed is whole, and a program finds it by pkg-config, by CMake and
+# as a subproject of meson.
+#
+# usage: check_install.sh SOURCE_ROOT BUILD_ROOT MESON CC...
+set -eu
+
+source=$1 build=$2 meson=$3
+shift 3
+cc=$*
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0
+
+# verdict WHAT COMMAND...
+verdict()
+{
+    what=$1
+    shift
+    if "$@" > "$tmp/out" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "install: FAILED: $what"
+        sed 's/^/    /' "$tmp/out"
+    fi
+}
+
+# adds_up PROGRAM: it is the first example, and runs.
+printf '\0\0\0\1\0\0\0\2' > "$tmp/two"
+adds_up()
+{
+    [ "$(LD_LIBRARY_PATH=$lib "$1" "$tmp/two")" = "2 integers, sum 3" ]
+}
+
+DESTDIR=$tmp/root "$meson" install -C "$build" --no-rebuild --quiet > "$tmp/out" 2>&1 || {
+    cat "$tmp/out"
+    exit 1
+}
+lib=$(dirname "$(find "$tmp/root" -name libahead.so)")
+include=$(dirname "$(find "$tmp/root" -path '*/ahead/ahead.h')")
+prefix=$(dirname "$(dirname "$include")")
+
+for file in "$source"/include/ahead/*; do
+    verdict "header $file" cmp "$file" "$include/$(basename "$file")"
+done
+for file in "$source"/docs/man/*; do
+    verdict "page $file" cmp "$file" "$prefix/share/man/man${file##*.}/$(basename "$file")"
+done
+for file in "$lib/libahead.a" "$prefix/share/bash-completion/completions/ahead"; do
+    verdict "$file" test -f "$file"
+done
+verdict "the program runs" env LD_LIBRARY_PATH="$lib" "$prefix/bin/ahead" stat "$tmp/two"
+
+# pkg-config; and the static library, with what it depends on.
+PKG_CONFIG_LIBDIR=$lib/pkgconfig:$(pkg-config --variable pc_path pkg-config)
+PKG_CONFIG_SYSROOT_DIR=
+export PKG_CONFIG_LIBDIR PKG_CONFIG_SYSROOT_DIR
+flags=$(pkg-config --define-variable=prefix="$prefix" --cflags --libs ahead)
+verdict "a program by pkg-config" \
+    $cc -O1 "$source/examples/01_sum_i32.c" -o "$tmp/by-pkg-config" $flags
+verdict "... runs" adds_up "$tmp/by-pkg-config"
+flags=$(pkg-config --define-variable=prefix="$prefix" --static --cflags --libs ahead |
+    sed 's/-lahead/-l:libahead.a/')
+verdict "a program with the static library" \
+    $cc -O1 "$source/examples/01_sum_i32.c" -o "$tmp/static" $flags
+lib=/nowhere verdict "... runs by itself" adds_up "$tmp/static"
+lib=$(dirname "$(find "$tmp/root" -name libahead.so)")
+
+# CMake.
+if command -v cmake > /dev/null; then
+    mkdir "$tmp/cmake"
+    cp "$source/examples/01_sum_i32.c" "$tmp/cmake"
+    cat > "$tmp/cmake/CMakeLists.txt" << 'END'
+cmake_minimum_required(VERSION 3.13)
+project(consumer C)
+find_package(ahead 0.1 REQUIRED)
+add_executable(shared 01_sum_i32.c)
+target_link_libraries(shared ahead::ahead)
+add_executable(static 01_sum_i32.c)
+target_link_libraries(static ahead::static)
+END
+    verdict "CMake finds it" cmake -S "$tmp/cmake" -B "$tmp/cmake/build" \
+        -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$1"
+    verdict "CMake builds with it" cmake --build "$tmp/cmake/build"
+    verdict "the shared one runs" adds_up "$tmp/cmake/build/shared"
+    verdict "the static one runs" adds_up "$tmp/cmake/build/static"
+    sed 's/ahead 0.1/ahead 9.1/' "$tmp/cmake/CMakeLists.txt" > "$tmp/CMakeLists.txt"
+    mkdir "$tmp/cmake9"
+    mv "$tmp/CMakeLists.txt" "$tmp/cmake9"
+    verdict "CMake refuses another version" sh -c "! cmake -S '$tmp/cmake9' -B '$tmp/cmake9/build' \
+        -DCMAKE_PREFIX_PATH='$prefix' && grep -q 0.1.0 '$tmp/out'"
+else
+    echo "SKIPPED: cmake is not installed"
+fi
+
+# A subproject: of another project only the library is needed.
+mkdir -p "$tmp/super/subprojects"
+ln -s "$(realpath "$source")" "$tmp/super/subprojects/ahead"
+cp "$source/examples/01_sum_i32.c" "$tmp/super"
+cat > "$tmp/super/meson.build" << 'END'
+project('super', 'c')
+executable('consumer', '01_sum_i32.c',
+  dependencies: dependency('ahead', fallback: ['ahead', 'ahead_dep']))
+END
+PKG_CONFIG_LIBDIR=$(pkg-config --variable pc_path pkg-config | tr ':' '\n' | grep -v local | paste -sd :)
+verdict "as a subproject: setup" env CC="$cc" "$meson" setup --wrap-mode=forcefallback \
+    --buildtype=plain "$tmp/super/build" "$tmp/super"
+verdict "as a subproject: build" "$meson" compile -C "$tmp/super/build" consumer
+verdict "as a subproject: run" adds_up "$tmp/super/build/consumer"
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
