@@ -704,6 +704,78 @@ Test(timeout, ends_a_wait_and_loses_nothing, .timeout = 120 * TIME_SCALE)
         }
 }
 
+/* F145: a limit that ends in the next second, from everywhere in this one; all at
+ * once, as they sleep.  And two that in nanoseconds are above 32 bits, the first by
+ * a little: they are not waited for, but are there until the cancel. */
+enum { PHASES = 20, PHASE_LIMITS = 4, LONG_LIMITS = 2 };
+
+struct timed {
+    struct reader r;
+    struct script sc;
+    uint64_t at_ns; /* when it begins to wait */
+    uint32_t limit;
+    double took_ms;
+};
+
+static void *timed_main(void *arg)
+{
+    struct timed *t = arg;
+    uint64_t now = now_ns();
+
+    sleep_us(t->at_ns > now ? (t->at_ns - now) / 1000 : 0);
+    now = now_ns();
+    reader_main(&t->r);
+    t->took_ms = (double)(t->r.done_ns - now) / 1e6;
+    return NULL;
+}
+
+static void timed_start(struct timed *t, uint32_t limit, uint64_t at_ns)
+{
+    static const struct step silent[] = { STALL, END };
+
+    t->sc = (struct script){ .step = silent };
+    t->r = (struct reader){ .len = 10 };
+    t->at_ns = at_ns;
+    t->limit = limit;
+    t->r.s = script_open(&t->sc,
+                         &(struct ahead_options){ .buffer_bytes = 64, .read_timeout_ms = limit });
+    expect_int(pthread_create(&t->r.thread, NULL, timed_main, t), 0);
+}
+
+Test(timeout, is_kept_at_every_phase_of_the_second)
+{
+    static const uint32_t limits[PHASE_LIMITS] = { 1, 999, 1000, 1001 };
+    static struct timed timed[PHASES * PHASE_LIMITS], longer[LONG_LIMITS];
+    uint64_t start = now_ns() / 1000000000u * 1000000000u + 1000000000u;
+    double cpu;
+
+    for (unsigned i = 0; i < PHASES * PHASE_LIMITS; i++)
+        timed_start(&timed[i], limits[i % PHASE_LIMITS],
+                    start + i / PHASE_LIMITS * (1000000000u / PHASES));
+    timed_start(&longer[0], 4295, start);
+    timed_start(&longer[1], 19999, start);
+    cpu = cpu_ms();
+    for (unsigned i = 0; i < PHASES * PHASE_LIMITS; i++) {
+        struct timed *t = &timed[i];
+
+        expect_note("limit %u ms, phase %u", (unsigned)t->limit, i / PHASE_LIMITS);
+        reader_join(&t->r);
+        expect_status(t->r.st, AHEAD_TIMEDOUT);
+        expect_true(t->took_ms >= t->limit - 0.5);
+        expect_true(t->took_ms <= t->limit + 50.0 * 3 * time_scale());
+        expect_status(ahead_close(t->r.s), AHEAD_OK);
+        expect_str(script_closing_verdict(&t->sc), "ok");
+    }
+    for (unsigned i = 0; i < LONG_LIMITS; i++) {
+        expect_note("limit %u ms", (unsigned)longer[i].limit);
+        ahead_cancel(longer[i].r.s);
+        reader_join(&longer[i].r);
+        expect_status(longer[i].r.st, AHEAD_CANCELLED);
+        expect_status(ahead_close(longer[i].r.s), AHEAD_OK);
+    }
+    expect_true(cpu_ms() - cpu < 5.0 * PHASES * PHASE_LIMITS * time_scale());
+}
+
 /* F147: read_full says how many came before its time was over. */
 Test(timeout, of_read_full_counts_what_was_stored)
 {
