@@ -45,10 +45,10 @@ prefix=$(dirname "$(dirname "$include")")
 for file in "$source"/include/ahead/*; do
     verdict "header $file" cmp "$file" "$include/$(basename "$file")"
 done
-for file in "$source"/docs/man/*; do
+for file in "$source"/docs/man/*.[13]; do
     verdict "page $file" cmp "$file" "$prefix/share/man/man${file##*.}/$(basename "$file")"
 done
-for file in "$lib/libahead.a" "$prefix/share/bash-completion/completions/ahead"; do
+for file in "$prefix/share/man/man3/ahead_stream.3" "$lib/libahead.a" "$prefix/share/bash-completion/completions/ahead"; do
     verdict "$file" test -f "$file"
 done
 verdict "the program runs" env LD_LIBRARY_PATH="$lib" "$prefix/bin/ahead" stat "$tmp/two"
