@@ -427,17 +427,17 @@ void ahead_fill_run(struct ahead_task *task, struct ahead_job *job)
  * memory takes as long as filling it several times. */
 static void warm_up(struct ahead_core *c)
 {
+    size_t cap = c->second_bytes;
     struct ahead_place place;
     uint8_t *bytes;
 
     if (!ahead_swap_begin_warm_up(&c->swap, &place))
         return;
-    if (!place.bytes && c->second_bytes && (bytes = ahead_buffer_new(c->second_bytes))) {
-        ahead_buffer_touch(bytes, c->second_bytes);
-        ahead_swap_install(&c->swap, &place, bytes, c->second_bytes, c->chosen_bytes,
-                           solo_bytes(c));
-    }
-    ahead_swap_end_solo(&c->swap);
+    bytes = place.bytes || !cap ? NULL : ahead_buffer_new(cap);
+    if (bytes)
+        ahead_buffer_touch(bytes, cap);
+    if (!ahead_swap_end_warm_up(&c->swap, &place, bytes, cap, c->chosen_bytes, solo_bytes(c)))
+        ahead_buffer_delete(bytes, cap);
 }
 
 static void *fill_main(void *arg)

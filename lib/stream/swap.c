@@ -973,14 +973,6 @@ bool ahead_swap_begin_warm_up(struct ahead_swap *sw, struct ahead_place *place)
     return solo;
 }
 
-void ahead_swap_end_solo(struct ahead_swap *sw)
-{
-    pthread_mutex_lock(&sw->lock);
-    if (sw->warm) /* else it was sought in the meantime */
-        end_solo_locked(sw);
-    pthread_mutex_unlock(&sw->lock);
-}
-
 void ahead_swap_end_claim_single(struct ahead_swap *sw)
 {
     pthread_mutex_lock(&sw->lock);
@@ -1043,19 +1035,37 @@ bool ahead_swap_take_memory(struct ahead_swap *sw, uint8_t *bytes[2], size_t cap
     return quiet;
 }
 
+static void install_locked(struct ahead_swap *sw, struct ahead_place *place, uint8_t *bytes,
+                           size_t cap, size_t full, size_t solo)
+{
+    sw->half[place->half].bytes = place->bytes = bytes;
+    sw->half[place->half].cap = place->room = cap;
+    sw->full_bytes = full;
+    sw->solo_bytes = solo;
+}
+
 void ahead_swap_install(struct ahead_swap *sw, struct ahead_place *place, uint8_t *bytes,
                         size_t cap, size_t full, size_t solo)
 {
-    struct ahead_half *h = &sw->half[place->half];
+    pthread_mutex_lock(&sw->lock);
+    install_locked(sw, place, bytes, cap, full, solo);
+    pthread_mutex_unlock(&sw->lock);
+}
+
+bool ahead_swap_end_warm_up(struct ahead_swap *sw, struct ahead_place *place, uint8_t *bytes,
+                            size_t cap, size_t full, size_t solo)
+{
+    bool installed;
 
     pthread_mutex_lock(&sw->lock);
-    h->bytes = bytes;
-    h->cap = cap;
-    sw->full_bytes = full;
-    sw->solo_bytes = solo;
+    /* A reader that was sought meanwhile may be in that half, alone again. */
+    installed = bytes && place->half != sw->active && !sw->half[place->half].bytes;
+    if (installed)
+        install_locked(sw, place, bytes, cap, full, solo);
+    if (sw->warm)
+        end_solo_locked(sw);
     pthread_mutex_unlock(&sw->lock);
-    place->bytes = bytes;
-    place->room = cap;
+    return installed;
 }
 
 enum ahead_placed ahead_swap_end_claim(struct ahead_swap *sw, struct ahead_place *place,

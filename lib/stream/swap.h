@@ -339,10 +339,15 @@ bool ahead_swap_reader_had_to_wait(struct ahead_swap *sw);
 void ahead_swap_end_single(struct ahead_swap *sw);
 
 /* The second thread, just started, is there: true where the reader is alone.
- * Then *half is the one that the reader stays out of until
- * ahead_swap_end_solo(); `bytes` NULL: it has no memory yet. */
+ * Then place->half is the one that the reader stays out of, unless it is sought
+ * about; its `bytes` NULL: it has no memory yet. */
 bool ahead_swap_begin_warm_up(struct ahead_swap *sw, struct ahead_place *place);
-void ahead_swap_end_solo(struct ahead_swap *sw);
+
+/* The second thread fills from now on, unless the stream was sought.  If the
+ * half is without memory, and the reader still out of it, it gets `bytes`, NULL
+ * being none, as by ahead_swap_install(); false: they are the caller's still. */
+bool ahead_swap_end_warm_up(struct ahead_swap *sw, struct ahead_place *place, uint8_t *bytes,
+                            size_t cap, size_t full, size_t solo);
 
 /* The ending was returned and the window is empty: take the memory of the
  * halves away.  false: somebody may still write to it. */
@@ -351,7 +356,7 @@ bool ahead_swap_take_memory(struct ahead_swap *sw, uint8_t *bytes[2], size_t cap
 /* With the token held, and nobody else inside: take the memory of a half away. */
 void ahead_swap_take_half(struct ahead_swap *sw, unsigned half, uint8_t **bytes, size_t *cap);
 
-/* With the token held, or in a warm-up: give the half of *place memory.  `full`: a whole buffer
+/* With the token held: give the half of *place memory.  `full`: a whole buffer
  * of this stream has so many bytes; `solo`: a reader alone uses so many. */
 void ahead_swap_install(struct ahead_swap *sw, struct ahead_place *place, uint8_t *bytes,
                         size_t cap, size_t full, size_t solo);

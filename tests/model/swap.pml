@@ -136,7 +136,7 @@ proctype fill(byte me)
 end_none:
     alive[me];
 #ifndef SPLIT
-    atomic {                                           /* warm_up, then ahead_swap_end_solo */
+    atomic {                                           /* warm_up, then ahead_swap_end_warm_up */
         if
         :: warm -> end_solo_locked()
         :: else
