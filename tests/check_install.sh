@@ -53,6 +53,11 @@ for file in "$prefix/share/man/man3/ahead_stream.3" "$lib/libahead.a" "$prefix/s
 done
 verdict "the program runs" env LD_LIBRARY_PATH="$lib" "$prefix/bin/ahead" stat "$tmp/two"
 
+version=$(sed -n 's/^Version: //p' "$lib/pkgconfig/ahead.pc")
+verdict "the Debian packages have this version" grep -q "^libahead ($version)" "$source/debian/changelog"
+verdict "the library that they are named for" test -e "$lib/libahead.so.$(sed -n \
+    's/^Package: libahead\([0-9]\)/\1/p' "$source/debian/control")"
+
 # pkg-config; and the static library, with what it depends on.
 PKG_CONFIG_LIBDIR=$lib/pkgconfig:$(pkg-config --variable pc_path pkg-config)
 PKG_CONFIG_SYSROOT_DIR=
