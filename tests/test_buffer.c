@@ -162,6 +162,30 @@ Test(buffer, is_allocated_beside_a_blocked_read, .timeout = 20 * TIME_SCALE)
     }
 }
 
+/* A source that has no blocks is not asked for them, and not waited for: with a time limit
+ * neither. */
+Test(buffer, is_allocated_in_front_of_a_silent_source, .timeout = 20 * TIME_SCALE)
+{
+    static const unsigned has[] = { HAS_WAIT, HAS_WAIT | HAS_UNIT };
+
+    for (size_t i = 0; i < 2; i++) {
+        struct script sc = { .step = STEPS(STALL, BYTES(10)), .split = true, .has = has[i] };
+        const struct ahead_options opt = { .read_timeout_ms = (uint32_t)(100 * time_scale()) };
+        struct ahead_stream *s = script_open(&sc, &opt);
+        struct ahead_buffer buf;
+        enum ahead_status st = ahead_buffer_alloc(s, &buf);
+
+        expect_status(st, i == 0 ? AHEAD_OK : AHEAD_TIMEDOUT);
+        expect_true((buf.data != NULL) == (i == 0));
+        script_release(&sc);
+        expect_pattern(s, 0, 10);
+        expect_ending(s, AHEAD_EOF, 0, 10);
+        ahead_buffer_free(&buf);
+        expect_status(ahead_close(s), AHEAD_OK);
+        expect_str(script_closing_verdict(&sc), "ok");
+    }
+}
+
 /* A stream on a pool whose budget is used up, so that it has memory for one half. */
 static struct ahead_stream *open_poor(struct ahead_pool **pool, struct script *sc)
 {

@@ -425,8 +425,8 @@ Test(lz4_source, interrupt_gets_through_to_a_pipe, .timeout = 20 * TIME_SCALE)
     }
 }
 
-/* Of a pipe that says nothing: neither open, nor a first read with a time limit,
- * waits for what a decoder has to see of its input. */
+/* Of a pipe that says nothing: neither open, nor a first buffer or read with a
+ * time limit, waits for what a decoder has to see of its input. */
 Test(lz4_source, open_waits_for_no_byte, .timeout = 20 * TIME_SCALE)
 {
     for (each_sample(s, i)) {
@@ -440,6 +440,7 @@ Test(lz4_source, open_waits_for_no_byte, .timeout = 20 * TIME_SCALE)
         for (size_t k = 0; k < sizeof as / sizeof *as; k++) {
             struct ahead_source src;
             struct ahead_stream *s;
+            struct ahead_buffer buf;
             uint8_t byte;
             size_t got;
             int fd[2];
@@ -449,8 +450,11 @@ Test(lz4_source, open_waits_for_no_byte, .timeout = 20 * TIME_SCALE)
             expect_status(ahead_source_fd(&src, fd[0], AHEAD_FD_CLOSE), AHEAD_OK);
             expect_status(it.s.open(&src, src, NULL), AHEAD_OK);
             expect_status(ahead_open(&s, src, &as[k]), AHEAD_OK);
-            if (as[k].read_timeout_ms)
+            if (as[k].read_timeout_ms) {
+                expect_status(ahead_buffer_alloc(s, &buf), AHEAD_TIMEDOUT);
+                expect_status(ahead_error(s)->status, AHEAD_TIMEDOUT);
                 expect_status(ahead_read(s, &byte, 1, &got), AHEAD_TIMEDOUT);
+            }
             expect_status(ahead_close(s), AHEAD_OK);
             close(fd[1]);
         }

@@ -197,8 +197,9 @@ struct ahead_buffer {
 /* Allocate an empty buffer of the size that this stream uses (which may have
  * to be chosen now, and may ask the source for its largest block).  The
  * caller's, to be freed with ahead_buffer_free() or given to
- * ahead_swap_buffer().  Choosing waits for a read that is under way, if nothing
- * was read yet.  AHEAD_OK, AHEAD_NOMEM, AHEAD_INVALID, AHEAD_CANCELLED,
+ * ahead_swap_buffer().  Choosing waits, up to read_timeout_ms, for a read that is
+ * under way, and for the first header of a decoder's input, if nothing was read
+ * yet.  AHEAD_OK, AHEAD_NOMEM, AHEAD_INVALID, AHEAD_CANCELLED,
  * AHEAD_TIMEDOUT; *b is zero on failure. */
 AHEAD_API AHEAD_NODISCARD enum ahead_status
 ahead_buffer_alloc(struct ahead_stream *s, struct ahead_buffer *b);

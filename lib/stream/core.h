@@ -127,6 +127,13 @@ enum ahead_status ahead_core_fail(struct ahead_core *c, enum ahead_status st, co
  * came behind them: TRUNCATED at a clean end, EOF if there was not one. */
 enum ahead_status ahead_core_short(struct ahead_core *c, enum ahead_status st, size_t needed);
 
+/* The same for a wait that took longer than the caller's limit. */
+enum ahead_status ahead_core_fail_timeout(struct ahead_core *c);
+
+/* With the token held by the reader, nobody else can watch the clock: has the
+ * source wait for bytes, if it can.  false: the time is over. */
+bool ahead_core_source_in_time(struct ahead_core *c);
+
 /* As the public ones, for a caller that has entered. */
 enum ahead_status ahead_core_need(struct ahead_core *c, size_t n);
 enum ahead_status

@@ -40,7 +40,7 @@ enum ahead_status ahead_core_short(struct ahead_core *c, enum ahead_status st, s
                            ahead_core_unread(c), needed);
 }
 
-static enum ahead_status fail_timeout(struct ahead_core *c)
+enum ahead_status ahead_core_fail_timeout(struct ahead_core *c)
 {
     return ahead_core_fail(c, AHEAD_TIMEDOUT, "no byte within %u ms", c->read_timeout_ms);
 }
@@ -144,9 +144,7 @@ static bool extend(struct ahead_core *c, size_t want)
     return true;
 }
 
-/* With AHEAD_SYNC nobody else can watch the clock: ask the source to wait, if
- * it can.  false: the time is over. */
-static bool source_in_time(struct ahead_core *c)
+bool ahead_core_source_in_time(struct ahead_core *c)
 {
     const struct ahead_split_ops *split = c->src.ops->split;
 
@@ -214,7 +212,7 @@ static enum ahead_status advance(struct ahead_core *c, size_t want, bool poll)
             break;
         case AHEAD_TURN_CLAIM:
             c->calling = true;
-            if (source_in_time(c)) {
+            if (ahead_core_source_in_time(c)) {
                 make_piece(c, &place);
                 c->calling = false;
                 if (!place.taken)
@@ -224,14 +222,14 @@ static enum ahead_status advance(struct ahead_core *c, size_t want, bool poll)
             }
             c->calling = false;
             ahead_swap_abandon_claim(&c->swap);
-            return fail_timeout(c);
+            return ahead_core_fail_timeout(c);
         case AHEAD_TURN_START:
             /* Nobody else is in the source yet. */
             if (ahead_swap_wants_thread(&c->swap, ahead_fill_remaining(c)))
                 ahead_fill_start(c);
             break;
         case AHEAD_TURN_WAIT: return AHEAD_TIMEDOUT;
-        case AHEAD_TURN_TIMEDOUT: return fail_timeout(c);
+        case AHEAD_TURN_TIMEDOUT: return ahead_core_fail_timeout(c);
         }
     }
 }
@@ -502,7 +500,7 @@ enum ahead_status ahead_core_begin_seek(struct ahead_core *c)
     enum ahead_status st = ahead_swap_begin_seek(&c->swap, c->read_timeout_ms);
 
     if (st == AHEAD_TIMEDOUT)
-        return fail_timeout(c);
+        return ahead_core_fail_timeout(c);
     if (st)
         return ahead_core_fail(c, st, "the stream was cancelled");
     return AHEAD_OK;

@@ -198,6 +198,22 @@ enum ahead_status ahead_close(struct ahead_stream *s)
 
 /* ---- buffers that change hands ---- */
 
+/* The size of a buffer, which was not chosen yet: the source may be asked for
+ * its largest block, which only one may do at a time, and may read for that. */
+static enum ahead_status choose(struct ahead_core *c, size_t *cap)
+{
+    enum ahead_status st = ahead_core_begin_seek(c);
+
+    if (st)
+        return st;
+    c->calling = true;
+    if (!c->src.ops->unit || ahead_core_source_in_time(c))
+        *cap = ahead_fill_buffer_bytes(c);
+    c->calling = false;
+    ahead_swap_end_seek(&c->swap);
+    return *cap ? AHEAD_OK : ahead_core_fail_timeout(c);
+}
+
 enum ahead_status ahead_buffer_alloc(struct ahead_stream *s, struct ahead_buffer *b)
 {
     struct ahead_core *c = ahead_core_of(s);
@@ -211,15 +227,8 @@ enum ahead_status ahead_buffer_alloc(struct ahead_stream *s, struct ahead_buffer
         return AHEAD_INVALID;
     AHEAD_ENTER(c, AHEAD_INVALID);
     cap = c->buffer_bytes ? c->buffer_bytes : ahead_swap_full_bytes(&c->swap);
-    if (!cap) {
-        /* Choosing may ask the source, which only one may do at a time. */
-        if ((st = ahead_core_begin_seek(c)))
-            return st;
-        c->calling = true;
-        cap = ahead_fill_buffer_bytes(c);
-        c->calling = false;
-        ahead_swap_end_seek(&c->swap);
-    }
+    if (!cap && (st = choose(c, &cap)))
+        return st;
     b->data = ahead_buffer_new(cap);
     if (!b->data)
         return ahead_core_fail(c, AHEAD_NOMEM, "no memory for a buffer of %zu bytes", cap);
