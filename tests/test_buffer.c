@@ -178,7 +178,8 @@ Test(buffer, is_allocated_in_front_of_a_silent_source, .timeout = 20 * TIME_SCAL
         expect_status(st, i == 0 ? AHEAD_OK : AHEAD_TIMEDOUT);
         expect_true((buf.data != NULL) == (i == 0));
         script_release(&sc);
-        expect_pattern(s, 0, 10);
+        expect_pattern_patiently(s, 0, 10);
+        wait_patiently(s);
         expect_ending(s, AHEAD_EOF, 0, 10);
         ahead_buffer_free(&buf);
         expect_status(ahead_close(s), AHEAD_OK);

@@ -610,9 +610,8 @@ Test(writer, wait_for_room_is_bounded_and_can_be_repeated)
     }
     expect_status(ahead_writer_flush(w), AHEAD_TIMEDOUT);
     fake_release(&fs);
-    expect_eventually(atomic_load(&fs.taken) == 16);
-    OK(ahead_write_u8(w, pattern_byte(16)));
-    OK(ahead_writer_flush(w));
+    expect_eventually(ahead_write_u8(w, pattern_byte(16)) == AHEAD_OK);
+    expect_eventually(ahead_writer_flush(w) == AHEAD_OK);
     expect_size(fs.flushed, 17);
     OK(ahead_writer_close(w));
     expect_fake(&fs, 17);

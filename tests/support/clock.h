@@ -37,14 +37,17 @@ static inline bool too_late(uint64_t start_ns)
     return ms_since(start_ns) > 10000 * time_scale();
 }
 
-/* Wait until `fact` holds: a test that fails says so after ten seconds. */
+/* Wait until `fact` holds: a test that fails says so after ten seconds.  It is asked no more once
+ * it has held, so it may be a call that has an effect then. */
 #define expect_eventually(fact)                                                                    \
     do {                                                                                           \
         uint64_t start_ = now_ns();                                                                \
+        bool fact_;                                                                                \
                                                                                                    \
-        while (!(fact) && !too_late(start_))                                                       \
+        while (!(fact_ = (fact)) && !too_late(start_))                                             \
             sleep_us(100);                                                                         \
-        expect_true(fact);                                                                         \
+        if (!fact_)                                                                                \
+            expect_fail_(EXPECT_HERE_(#fact), "is not so");                                        \
     } while (0)
 
 /* How long something may take on an idle machine, in ms; three times that on

@@ -5,6 +5,7 @@
 
 #include <ahead/ahead.h>
 
+#include "support/clock.h"
 #include "support/expect.h"
 #include "support/pattern.h"
 
@@ -40,6 +41,31 @@ static inline void expect_pattern_by(struct ahead_stream *s, uint64_t pos, uint6
 static inline void expect_pattern(struct ahead_stream *s, uint64_t pos, uint64_t n)
 {
     expect_pattern_by(s, pos, n, 8192);
+}
+
+/* The same under a time limit.  On a busy machine it can run out in any wait: then the reader goes
+ * on, and has lost nothing. */
+static inline void expect_pattern_patiently(struct ahead_stream *s, uint64_t pos, uint64_t n)
+{
+    uint8_t bytes[8192];
+
+    for (uint64_t start = now_ns(), end = pos + n; pos < end;) {
+        size_t len = end - pos < sizeof bytes ? (size_t)(end - pos) : sizeof bytes, got = 0;
+        enum ahead_status st = ahead_read_full(s, bytes, len, &got);
+
+        expect_size(pattern_match(bytes, pos, got), got);
+        if (st == AHEAD_TIMEDOUT)
+            expect_true(!too_late(start));
+        else
+            expect_status(st, AHEAD_OK);
+        pos += got;
+    }
+}
+
+/* Until what comes next, a byte or an ending, is known. */
+static inline void wait_patiently(struct ahead_stream *s)
+{
+    expect_eventually(ahead_need(s, 1) != AHEAD_TIMEDOUT);
 }
 
 /* The stream has ended so, `offset` bytes from its start, and every call says
