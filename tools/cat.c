@@ -98,9 +98,6 @@ copy(struct output *out, struct ahead_stream *s, struct progress *p, enum ahead_
     return true;
 }
 
-/* An output that failed makes all else pointless. */
-enum outcome { GOOD, BAD_INPUT, BAD_OUTPUT };
-
 /* As copy(), with what goes on around it. */
 static bool copy_input(struct cat *c, const struct input *in, enum ahead_status *st)
 {
@@ -117,8 +114,9 @@ static bool copy_input(struct cat *c, const struct input *in, enum ahead_status 
     return written;
 }
 
-static enum outcome cat_input(struct cat *c, const char *name)
+static enum outcome cat_input(void *ctx, const char *name)
 {
+    struct cat *c = ctx;
     struct input in;
     enum ahead_status st;
 
@@ -139,7 +137,7 @@ int cat_main(int argc, char **argv)
 {
     static char standard_input[] = "-", *only_that[] = { standard_input };
     struct cat c = { .out.fd = -1 };
-    enum outcome one = GOOD, all = GOOD;
+    enum outcome all;
     int code = parse(&c, argc, argv);
     char **names = argv + optind;
     int count = argc - optind;
@@ -156,11 +154,7 @@ int cat_main(int argc, char **argv)
     if (code != EXIT_WELL)
         return code;
     c.several = count > 1;
-    for (int i = 0; i < count && one != BAD_OUTPUT; i++) {
-        one = cat_input(&c, names[i]);
-        if (one > all)
-            all = one;
-    }
+    all = input_each(names, count, cat_input, &c);
     if (!output_close(&c.out))
         all = BAD_OUTPUT;
     return all == GOOD ? EXIT_WELL : EXIT_FAILED;

@@ -11,23 +11,23 @@
 #include <stdlib.h>
 
 static const char help[] =
-    "usage: ahead frames [OPTION...] FILE\n"
+    "usage: ahead frames [OPTION...] FILE...\n"
     "\n"
-    "Read the shuffle blocks of FILE (-: standard input), as DataFusion Comet writes\n"
-    "them, through to its end, and say what they are.  The good ones in front of a\n"
-    "fault count, and are written.\n"
+    "Read the shuffle blocks of each FILE (-: standard input), as DataFusion Comet\n"
+    "writes them, through to its end, and say what they are.  The good ones in front\n"
+    "of a fault count, and are written.\n"
     "\n"
-    "  --json             as one JSON object\n"
+    "  --json             a line of JSON for each\n"
     "  --raw              their bodies as they are, without header and tag\n"
     "  --decode           their bodies decoded: NONE and LZ4_; others fail\n"
     "  --fields N         each must have so many\n"
     "  --max-frame SIZE   a longer one, from its tag on, fails\n"
-    "  --range START:LEN  only these bytes; START: is to the end\n"
+    "  --range START:LEN  only these bytes of each; START: is to the end\n"
     "  --index FILE       of the shuffle file: only the bytes of its --partition N\n"
     "  --help             this\n"
     "\n"
     "START, LEN and SIZE take K, M and G (of 1024).\n"
-    "Exit: 0, all was well; 1, FILE or the output failed; 2, a wrong call.\n";
+    "Exit: 0, all was well; 1, a FILE or the output failed; 2, a wrong call.\n";
 
 /* In a header. */
 enum {
@@ -42,12 +42,12 @@ struct frames_options {
     struct ahead_frame_format format;
     uint32_t fields;
     bool json, raw, decode;
+    struct output out;
 };
 
 /* What goes on while they are read, and what they have shown. */
 struct frames {
-    const struct frames_options *o;
-    struct output *out;
+    struct frames_options *o;
     struct json json;
     uint8_t *decoded; /* the last body, if they are to be */
     struct ahead_error end;
@@ -120,8 +120,8 @@ static int parse(struct frames_options *o, int argc, char **argv)
     }
     if (o->json && o->raw)
         return report_usage(argv[0], "--json excludes --raw and --decode");
-    if (argc - optind != 1)
-        return report_usage(argv[0], "it takes one FILE, - for standard input");
+    if (argc == optind)
+        return report_usage(argv[0], "it takes FILEs, - for standard input");
     return -1;
 }
 
@@ -191,7 +191,7 @@ static bool show(struct frames *fs, const struct ahead_frame *f)
     }
     add(fs, &block);
     if (o->raw)
-        return output_put(fs->out, body, len);
+        return output_put(&fs->o->out, body, len);
     if (o->json)
         json_block(&fs->json, &block);
     else
@@ -209,7 +209,7 @@ static bool read_frames(struct frames *fs, struct ahead_frame_reader *r)
         ;
     if (st)
         fs->end = *ahead_frame_error(r);
-    return fs->end.status && output_flush(fs->out) && output_printed();
+    return fs->end.status && output_flush(&fs->o->out) && output_printed();
 }
 
 static void print_end(struct frames *fs, const char *name)
@@ -230,14 +230,14 @@ static void print_end(struct frames *fs, const char *name)
                     fs->flagged, fs->count, fs->flagged_at);
 }
 
-static bool frames(struct frames *fs, struct input *in)
+static enum outcome frames(struct frames *fs, struct input *in)
 {
     struct ahead_frame_reader *r;
     enum ahead_status st = ahead_frame_reader_open(&r, in->stream, &fs->o->format);
 
     if (st) {
         report_errno(in->name, st, 0, "open");
-        return false;
+        return BAD_INPUT;
     }
     if (fs->o->json) {
         json_begin(&fs->json, stdout);
@@ -246,32 +246,45 @@ static bool frames(struct frames *fs, struct input *in)
     }
     if (!read_frames(fs, r)) {
         ahead_frame_reader_close(r);
-        return false;
+        return BAD_OUTPUT;
     }
     print_end(fs, in->name);
-    return input_end(in, &fs->end, ahead_frame_reader_close(r));
+    return input_end(in, &fs->end, ahead_frame_reader_close(r)) ? GOOD : BAD_INPUT;
+}
+
+static enum outcome frames_input(void *o, const char *name)
+{
+    struct frames fs = { .o = o };
+    enum outcome outcome;
+    struct input in;
+
+    if (!input_open(&in, name, &fs.o->input))
+        return BAD_INPUT;
+    fs.from = in.from;
+    outcome = frames(&fs, &in);
+    free(fs.decoded);
+    return outcome;
 }
 
 int frames_main(int argc, char **argv)
 {
-    struct output out = { .fd = -1 }; /* standard output */
-    struct frames_options o = { .input.format = INPUT_PLAIN, .format = ahead_frame_comet };
-    struct frames fs = { .o = &o, .out = &out };
+    struct frames_options o = {
+        .input.format = INPUT_PLAIN,
+        .format = ahead_frame_comet,
+        .out.fd = -1, /* standard output */
+    };
     int code = parse(&o, argc, argv);
-    struct input in;
-    bool good;
+    char **names = argv + optind;
+    int count = argc - optind;
 
     if (code >= 0)
         return code;
-    if (!input_check_output(&out, argv[0], argv + optind, 1))
+    if (!input_check_output(&o.out, argv[0], names, count))
         return EXIT_USAGE;
-    code = input_prepare(&o.input, argv[0], argv + optind, 1);
+    code = input_prepare(&o.input, argv[0], names, count);
     if (code != EXIT_WELL)
         return code;
-    if (!input_open(&in, argv[optind], &o.input) || !output_open(&out))
+    if (!output_open(&o.out))
         return EXIT_FAILED;
-    fs.from = in.from;
-    good = frames(&fs, &in);
-    free(fs.decoded);
-    return good ? EXIT_WELL : EXIT_FAILED;
+    return input_each(names, count, frames_input, &o) == GOOD ? EXIT_WELL : EXIT_FAILED;
 }

@@ -409,3 +409,17 @@ void input_drop(struct input *in)
     leave_stdin(in, ahead_tell(in->stream), NULL);
     ahead_close(in->stream);
 }
+
+enum outcome input_each(char *const *names, int count,
+                        enum outcome (*one)(void *ctx, const char *name), void *ctx)
+{
+    enum outcome worst = GOOD;
+
+    for (int i = 0; i < count && worst != BAD_OUTPUT; i++) {
+        enum outcome outcome = one(ctx, names[i]);
+
+        if (outcome > worst)
+            worst = outcome;
+    }
+    return worst;
+}

@@ -85,4 +85,13 @@ bool input_end(const struct input *in, const struct ahead_error *end, enum ahead
 /* Close it, whatever it was that made the rest of no use. */
 void input_drop(struct input *in);
 
+/* How one of several inputs went: reported, if it was not GOOD.  An output that
+ * failed makes all else pointless. */
+enum outcome { GOOD, BAD_INPUT, BAD_OUTPUT };
+
+/* Do the same with each of them in turn, and leave out none but behind a
+ * BAD_OUTPUT.  Returns the worst. */
+enum outcome input_each(char *const *names, int count,
+                        enum outcome (*one)(void *ctx, const char *name), void *ctx);
+
 #endif

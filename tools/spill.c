@@ -10,13 +10,13 @@
 #include <stdio.h>
 
 static const char help[] =
-    "usage: ahead spill [OPTION...] FILE\n"
+    "usage: ahead spill [OPTION...] FILE...\n"
     "\n"
-    "Read the records of FILE (-: standard input), a spill of Apache Spark's sorter,\n"
-    "through to its end, and say what they are.  The good ones in front of a fault\n"
-    "count, and are written.\n"
+    "Read the records of each FILE (-: standard input), a spill of Apache Spark's\n"
+    "sorter, through to its end, and say what they are.  The good ones in front of a\n"
+    "fault count, and are written.\n"
     "\n"
-    "  --json             as one JSON object\n"
+    "  --json             a line of JSON for each\n"
     "  --dump             a line for each record: number, prefix, length and bytes in\n"
     "                     hex, with tabs in between\n"
     "  --raw              each record's header of 12 bytes and its bytes, as they are\n"
@@ -26,7 +26,7 @@ static const char help[] =
     "  --help             this\n"
     "\n"
     "SIZE takes K, M and G (of 1024).\n"
-    "Exit: 0, all was well; 1, FILE or the output failed; 2, a wrong call.\n";
+    "Exit: 0, all was well; 1, a FILE or the output failed; 2, a wrong call.\n";
 
 enum view { VIEW_TEXT, VIEW_JSON, VIEW_DUMP, VIEW_RAW };
 
@@ -34,6 +34,7 @@ struct spill_options {
     struct input_options input;
     struct ahead_spill_options spill;
     enum view view;
+    struct output out;
 };
 
 /* What the records have shown. */
@@ -113,8 +114,8 @@ static int parse(struct spill_options *o, int argc, char **argv)
         if (code == '?' || !take(o, argv[0], code, optarg))
             return EXIT_USAGE;
     }
-    if (argc - optind != 1)
-        return report_usage(argv[0], "it takes one FILE, - for standard input");
+    if (argc == optind)
+        return report_usage(argv[0], "it takes FILEs, - for standard input");
     return -1;
 }
 
@@ -243,38 +244,47 @@ static void print(enum view view, const char *name, const struct summary *sum, e
         print_json(name, sum, st);
 }
 
-static bool spill(struct input *in, const struct spill_options *o, struct output *out)
+static enum outcome spill_input(void *ctx, const char *name)
 {
+    struct spill_options *o = ctx;
     struct summary sum = { .records = 0 };
     struct ahead_spill_reader *r;
     struct ahead_error end;
-    enum ahead_status st = ahead_spill_reader_open(&r, in->stream, &o->spill);
+    struct input in;
+    enum ahead_status st;
 
+    if (!input_open(&in, name, &o->input))
+        return BAD_INPUT;
+    st = ahead_spill_reader_open(&r, in.stream, &o->spill);
     if (st) {
-        report_errno(in->name, st, 0, "open");
-        return false;
+        report_errno(name, st, 0, "open");
+        return BAD_INPUT;
     }
-    if (!read_records(r, out, o->view, &sum)) {
+    if (!read_records(r, &o->out, o->view, &sum)) {
         ahead_spill_reader_close(r);
-        return false;
+        return BAD_OUTPUT;
     }
     end = *ahead_spill_error(r);
-    print(o->view, in->name, &sum, end.status);
-    return input_end(in, &end, ahead_spill_reader_close(r));
+    print(o->view, name, &sum, end.status);
+    if (!output_printed()) {
+        ahead_spill_reader_close(r);
+        return BAD_OUTPUT;
+    }
+    return input_end(&in, &end, ahead_spill_reader_close(r)) ? GOOD : BAD_INPUT;
 }
 
 int spill_main(int argc, char **argv)
 {
-    struct output out = { .fd = -1 }; /* standard output */
-    struct spill_options o = { .view = VIEW_TEXT };
+    struct spill_options o = { .view = VIEW_TEXT, .out.fd = -1 }; /* standard output */
     int code = parse(&o, argc, argv);
-    struct input in;
+    char **names = argv + optind;
+    int count = argc - optind;
 
     if (code >= 0)
         return code;
-    if (!input_check_output(&out, argv[0], argv + optind, 1))
+    if (!input_check_output(&o.out, argv[0], names, count))
         return EXIT_USAGE;
-    if (!input_open(&in, argv[optind], &o.input) || !output_open(&out))
+    if (!output_open(&o.out))
         return EXIT_FAILED;
-    return spill(&in, &o, &out) ? EXIT_WELL : EXIT_FAILED;
+    return input_each(names, count, spill_input, &o) == GOOD ? EXIT_WELL : EXIT_FAILED;
 }

@@ -13,18 +13,18 @@
 #include <string.h>
 
 static const char help[] =
-    "usage: ahead stat [OPTION...] FILE\n"
+    "usage: ahead stat [OPTION...] FILE...\n"
     "\n"
-    "Read FILE (-: standard input) through, and say how fast that was, who waited for\n"
-    "whom, and which side was the bottleneck.  The reader adds up what it reads as\n"
-    "numbers of 8 bytes, so it is a light one: it touches each byte once.\n"
+    "Read each FILE (-: standard input) through, and say how fast that was, who\n"
+    "waited for whom, and which side was the bottleneck.  The reader adds up what it\n"
+    "reads as numbers of 8 bytes, so it is a light one: it touches each byte once.\n"
     "\n"
-    "  --json             as one JSON object, with the unit in each name\n"
+    "  --json             a line of JSON for each, with the unit in each name\n"
     "  --format FORMAT    auto (the default), plain, lz4-frame or lz4-block\n"
     "  --compat           accept the ends that Apache Spark accepts, too\n"
     "  --dict FILE        a dictionary for LZ4 frames; --dict-id N: its ID\n"
     "  --max-block SIZE   of an LZ4 block, decoded; a larger one fails\n"
-    "  --range START:LEN  only these bytes, encoded; START: is to the end\n"
+    "  --range START:LEN  only these bytes of each, encoded; START: is to the end\n"
     "  --index FILE       of a shuffle file: only the bytes of its --partition N\n"
     "  --buffer SIZE      of one of the two buffers; by default it is chosen\n"
     "  --sync             no second thread: do not read ahead\n"
@@ -32,13 +32,14 @@ static const char help[] =
     "  --help             this\n"
     "\n"
     "START, LEN and SIZE take K, M and G (of 1024).\n"
-    "Exit: 0, all was well; 1, FILE failed, and the figures are those of its good\n"
+    "Exit: 0, all was well; 1, a FILE failed, and its figures are those of its good\n"
     "bytes; 2, a wrong call.\n";
 
 struct stat_options {
     struct input_options input;
     bool json;
     bool progress;
+    bool several; /* files: progress has their names */
 };
 
 /* -1: go on; else the exit code. */
@@ -64,8 +65,9 @@ static int parse(struct stat_options *o, int argc, char **argv)
                 return EXIT_USAGE;
         }
     }
-    if (argc - optind != 1)
-        return report_usage(argv[0], "it takes one FILE, - for standard input");
+    if (argc == optind)
+        return report_usage(argv[0], "it takes FILEs, - for standard input");
+    o->several = argc - optind > 1;
     return -1;
 }
 
@@ -195,28 +197,41 @@ static void print_text(const char *name, const struct reading *r)
     printf("  %-14s %s\n", "bottleneck", reason(r));
 }
 
-int stat_main(int argc, char **argv)
+static enum outcome stat_input(void *ctx, const char *name)
 {
-    struct stat_options o = { .json = false };
+    const struct stat_options *o = ctx;
     struct reading r = { .elapsed_ns = 0 };
-    int code = parse(&o, argc, argv);
     struct progress p;
     struct input in;
     enum ahead_status st;
 
-    if (code >= 0)
-        return code;
-    code = input_prepare(&o.input, argv[0], argv + optind, 1);
-    if (code != EXIT_WELL)
-        return code;
-    if (!input_open(&in, argv[optind], &o.input))
-        return EXIT_FAILED;
-    progress_begin(&p, progress_choose(o.progress, -1), NULL, in.size);
+    if (!input_open(&in, name, &o->input))
+        return BAD_INPUT;
+    progress_begin(&p, progress_choose(o->progress, -1), o->several ? name : NULL, in.size);
     st = read_through(in.stream, in.began_ns, &p, &r);
     progress_end(&p);
-    if (o.json)
-        print_json(in.name, &r, st);
+    if (o->json)
+        print_json(name, &r, st);
     else
-        print_text(in.name, &r);
-    return input_close(&in, st) ? EXIT_WELL : EXIT_FAILED;
+        print_text(name, &r);
+    if (!output_printed()) {
+        input_drop(&in);
+        return BAD_OUTPUT;
+    }
+    return input_close(&in, st) ? GOOD : BAD_INPUT;
+}
+
+int stat_main(int argc, char **argv)
+{
+    struct stat_options o = { .json = false };
+    int code = parse(&o, argc, argv);
+    char **names = argv + optind;
+    int count = argc - optind;
+
+    if (code >= 0)
+        return code;
+    code = input_prepare(&o.input, argv[0], names, count);
+    if (code != EXIT_WELL)
+        return code;
+    return input_each(names, count, stat_input, &o) == GOOD ? EXIT_WELL : EXIT_FAILED;
 }

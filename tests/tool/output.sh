@@ -60,6 +60,19 @@ cat one one > both
 same "the others are written" born both
 expect "a device may be both" 0 "" "" -- cat -o /dev/null /dev/null
 
+# ---- several inputs ----
+
+for call in "spill --raw two" "spill --dump two" "spill --json two" "frames --raw three" \
+    "frames --decode three" "frames --json three"; do
+    file=${call##* }
+    "$program" $call > once
+    cat once once > both
+    expect "$call, twice" 0 both "" -- $call "$file"
+    expect "$call, and what is missing" 1 both \
+        "ahead: missing: IO, after 0 bytes: open: No such file or directory" -- \
+        ${call% *} "$file" missing "$file"
+done
+
 # ---- outputs that fail ----
 
 expect "a full device" 1 "" \

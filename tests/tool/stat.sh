@@ -97,6 +97,20 @@ run stat empty
 matches "an empty file" out '^empty: 0 B in '
 matches "an empty file's verdict" out '^  bottleneck     neither; nothing was read$'
 
+# ---- several files ----
+
+run stat --json big missing - empty < one
+is "several: exit code" $code 1
+is "several: a line for each that could be opened" \
+    "$(sed 's/^{"file":"\([^"]*\)","status":"EOF","bytes":\([0-9]*\),.*}$/\1 \2/' out | paste -sd ,)" \
+    "big 5242880,- 4,empty 0"
+rc=0; while read -r line; do printf '%s\n' "$line" | "$json_check" || rc=1; done < out
+verdict "several: each line is JSON" $rc
+is "several: standard error" "$(cat err)" \
+    "ahead: missing: IO, after 0 bytes: open: No such file or directory"
+run stat --progress one big
+is "several: progress has their names" "$(sed 's/: .*//' err | paste -sd ,)" one,big
+
 # ---- inputs that fail ----
 
 expect "a missing file" 1 "" \

@@ -65,12 +65,13 @@ for command in cat stat frames; do
     wrong $command "--index needs a file that can be sought, and 'fifo' is none" -- \
         $command --index one --partition 0 fifo
 done
-wrong cat "--index is that of one FILE" -- cat --index one --partition 0 one one
+for command in cat stat frames; do
+    wrong $command "--index is that of one FILE" -- $command --index one --partition 0 one one
+done
 for command in spill frames; do
     wrong $command "there is no option --buffer" -- $command --buffer 1K one
     wrong $command "there is no option -o" -- $command -o out one
-    wrong $command "it takes one FILE, - for standard input" -- $command
-    wrong $command "it takes one FILE, - for standard input" -- $command one one
+    wrong $command "it takes FILEs, - for standard input" -- $command
 done
 for format in "" lz4-frame comet; do
     wrong spill "--format takes auto, plain or lz4-block, not '$format'" -- \
@@ -111,8 +112,7 @@ wrong merge "there is no option --json" -- merge --json -o out one
 wrong cat "-o needs a value" -- cat one -o
 wrong cat "there is no option --json" -- cat --json one
 wrong stat "there is no option -o" -- stat -o out one
-wrong stat "it takes one FILE, - for standard input" -- stat
-wrong stat "it takes one FILE, - for standard input" -- stat one one
+wrong stat "it takes FILEs, - for standard input" -- stat
 wrong cat "--range needs a file that can be sought, and 'fifo' is none" -- \
     cat --range 0:1 -o new one fifo
 is "nothing was written" "$(ls new 2> /dev/null)" ""
