@@ -48,6 +48,9 @@ done
 for file in "$source"/docs/man/*.[13]; do
     verdict "page $file" cmp "$file" "$prefix/share/man/man${file##*.}/$(basename "$file")"
 done
+for name in $(cat "$source/tests/abi/symbols.txt"); do
+    verdict "page of $name" grep -qs "^\\.Nm $name\( ,\)*\$" "$prefix/share/man/man3/$name.3"
+done
 for file in "$prefix/share/man/man3/ahead_stream.3" "$lib/libahead.a" "$prefix/share/bash-completion/completions/ahead"; do
     verdict "$file" test -f "$file"
 done

@@ -4,6 +4,7 @@
 # said once, where its prototype is, and a page cannot fall behind it.
 #
 # usage: pages.py HEADER DATE TITLE WHAT_IT_IS SEE_ALSO... > PAGE
+#        pages.py --names HEADER                                  the functions that it is about
 #
 # A header is comments and what they stand in front of.  Its first comment is the description; an
 # example in that, indented, goes to the end.  `name` is an argument or a piece of code, name() a
@@ -233,12 +234,18 @@ class Header:
             if item[0] == 'item':
                 yield from item[4]
 
+    def names(self):
+        return [f.name for f in self.functions()] + [name for _, name in self.objects()]
+
 
 def main():
+    if sys.argv[1] == '--names':
+        print('\n'.join(Header(sys.argv[2]).names()))
+        return
     path, date, title, what, *also = sys.argv[1:]
     header = Header(path)
     page = Page()
-    names = [f.name for f in header.functions()] + [name for _, name in header.objects()]
+    names = header.names()
 
     page.macro('.\\" SPDX-License-Identifier: Apache-2.0')
     page.macro('.\\" Made by docs/man/pages.py from %s.' % re.sub(r'^.*/(?=include/)', '', path))
