@@ -18,7 +18,11 @@
  *     ahead_close(s);
  *
  * Threads: one stream is read by one thread at a time.  Different streams are
- * independent.  ahead_cancel() may be called from any thread. */
+ * independent.  ahead_cancel() may be called from any thread.
+ *
+ * In a child of fork() the second thread does not exist: the bytes at hand can
+ * be read there, a call that needs more is AHEAD_INVALID, and ahead_close()
+ * closes the source and frees memory, without waiting. */
 #ifndef AHEAD_STREAM_H
 #define AHEAD_STREAM_H
 
@@ -67,7 +71,7 @@ struct ahead_options {
     struct ahead_pool *pool;   /* NULL: a thread of its own, when it is needed */
     uint32_t read_timeout_ms;  /* bounds each wait of the reader; 0: no limit */
     uint32_t close_timeout_ms; /* bounds the wait of close; 0: no limit */
-    const char *name;          /* of the second thread; copied; NULL: "ahead" */
+    const char *name;          /* of the second thread: 15 bytes count; copied; NULL: "ahead" */
 };
 
 /* Open a stream over `src`.
@@ -78,13 +82,16 @@ struct ahead_options {
  *
  * Does not wait for a byte, and starts no thread unless AHEAD_EAGER is set.
  * The source's functions run on the reading thread or the second thread.
+ * A second thread that cannot be started is done without.
  * AHEAD_OK; AHEAD_NOMEM; AHEAD_INVALID: `out` or `src.ops->read` is NULL, a
- * flag is unknown, buffer_bytes is above 1 GiB.  On failure errno is set. */
+ * flag is unknown, buffer_bytes is above 1 GiB, the pool is that of a parent
+ * process.  On failure errno is set. */
 AHEAD_API AHEAD_NODISCARD enum ahead_status
 ahead_open(struct ahead_stream **out, struct ahead_source src, const struct ahead_options *opt);
 
 /* ahead_source_path() and ahead_open() in one.  AHEAD_IO with errno set if the
- * file cannot be opened. */
+ * file cannot be opened; AHEAD_INVALID also if `path` is NULL.  *out is NULL on
+ * failure. */
 AHEAD_API AHEAD_NODISCARD enum ahead_status
 ahead_open_path(struct ahead_stream **out, const char *path, const struct ahead_options *opt);
 
