@@ -66,7 +66,10 @@ static int parse(struct bench_options *o, int argc, char **argv)
         switch (code) {
         case OPTION_HELP: fputs(help, stdout); return EXIT_WELL;
         case OPTION_JSON: o->json = true; break;
-        case OPTION_PLOT: o->plot = optarg; break;
+        case OPTION_PLOT:
+            if (!race_plot_to(argv[0], &o->plot, optarg))
+                return EXIT_USAGE;
+            break;
         case OPTION_ROUNDS:
             if (!options_number(argv[0], "--rounds", optarg, rounds, &o->rounds))
                 return EXIT_USAGE;
@@ -248,6 +251,14 @@ static bool look(struct bench_options *o)
     return true;
 }
 
+/* Whether the plot is another file than the one that is read. */
+static bool check_plot(const struct bench_options *o, const char *command, char *const *names)
+{
+    struct output out = { .path = o->plot, .fd = -1 };
+
+    return !o->plot || input_check_output(&out, command, names, 1);
+}
+
 int bench_main(int argc, char **argv)
 {
     struct bench_options o = { .rounds = 7 };
@@ -261,6 +272,8 @@ int bench_main(int argc, char **argv)
 
     if (code >= 0)
         return code;
+    if (!check_plot(&o, argv[0], argv + optind))
+        return EXIT_USAGE;
     code = input_prepare(&o.input, argv[0], argv + optind, 1);
     if (code != EXIT_WELL)
         return code;

@@ -62,7 +62,10 @@ static int parse(struct demo *d, int argc, char **argv)
     while ((code = options_next(argc, argv, ":", names)) != -1) {
         switch (code) {
         case OPTION_HELP: fputs(help, stdout); return EXIT_WELL;
-        case OPTION_PLOT: d->plot = optarg; break;
+        case OPTION_PLOT:
+            if (!race_plot_to(argv[0], &d->plot, optarg))
+                return EXIT_USAGE;
+            break;
         case OPTION_SIZE:
             if (!options_size(argv[0], "--size", optarg, sizes, &d->size))
                 return EXIT_USAGE;

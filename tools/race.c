@@ -2,17 +2,19 @@
 /* race.c - several ways to do the same work, in turn, and how they compare. */
 #include "race.h"
 
+#include "output.h"
 #include "report.h"
 #include "size.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 /* The bar of the slowest way. */
 #define BAR "########################################"
@@ -129,6 +131,8 @@ void race_json(const struct race *r, struct json *j)
 
 /* ---- gnuplot ---- */
 
+enum { NOT_INSTALLED = 127 }; /* as a shell says it */
+
 /* A text between the single quotes of gnuplot. */
 static void put_quoted(FILE *to, const char *text)
 {
@@ -141,11 +145,9 @@ static void put_quoted(FILE *to, const char *text)
     fputc('\'', to);
 }
 
-static void put_script(FILE *to, const struct race *r, const char *title, const char *path)
+static void put_script(FILE *to, const struct race *r, const char *title)
 {
-    fputs("set terminal svg size 720,360 noenhanced\nset output ", to);
-    put_quoted(to, path);
-    fputs("\nset title ", to);
+    fputs("set terminal svg size 720,360 noenhanced\nset title ", to);
     put_quoted(to, title);
     fputs("\nset ylabel 'ms'\nset yrange [0:*]\nset boxwidth 0.6\nset style fill solid 0.7\n"
           "set grid y\nunset key\nplot '-' using 0:2:xtic(1) with boxes\n",
@@ -155,24 +157,77 @@ static void put_script(FILE *to, const struct race *r, const char *title, const 
     fputs("e\n", to);
 }
 
+/* Runs it from `in` to `out`.  Its exit code, NOT_INSTALLED, or -1. */
+static int run_gnuplot(int in, int out)
+{
+    static char name[] = "gnuplot", *argv[] = { name, NULL };
+    posix_spawn_file_actions_t files;
+    int rc = posix_spawn_file_actions_init(&files), status;
+    pid_t pid;
+
+    if (rc)
+        return -1;
+    rc = posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
+    if (!rc)
+        rc = posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
+    if (!rc)
+        rc = posix_spawnp(&pid, name, &files, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&files);
+    if (rc)
+        return rc == ENOENT ? NOT_INSTALLED : -1;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static bool copy(FILE *from, struct output *to)
+{
+    char part[4096];
+    size_t n;
+
+    rewind(from);
+    while ((n = fread(part, 1, sizeof part, from)) > 0)
+        if (!output_write(to, part, n))
+            return false;
+    return true;
+}
+
+/* By way of files without a name: the output is opened when there is a picture. */
 bool race_plot(const struct race *r, const char *title, const char *path)
 {
     struct ahead_error err = { .status = AHEAD_IO, .source_offset = UINT64_MAX };
-    void (*before)(int) = signal(SIGPIPE, SIG_IGN); /* a gnuplot that is not there reads nothing */
-    FILE *to = popen("gnuplot", "w");
-    int status = -1;
+    struct output out = { .path = path, .fd = -1 };
+    FILE *script = tmpfile(), *picture = tmpfile();
+    bool good = false;
+    int rc = -1;
 
-    if (to) {
-        put_script(to, r, title, path);
-        status = pclose(to);
+    if (script && picture) {
+        put_script(script, r, title);
+        rewind(script); /* and flush it */
+        rc = run_gnuplot(fileno(script), fileno(picture));
     }
-    signal(SIGPIPE, before);
-    if (status == 0)
+    if (rc == 0) {
+        good = output_open(&out) && copy(picture, &out);
+        good = output_close(&out) && good;
+    } else {
+        snprintf(err.text, sizeof err.text, "%s",
+                 rc == NOT_INSTALLED ? "a plot is drawn by gnuplot, which is not installed"
+                                     : "gnuplot failed");
+        report_error(path, &err);
+    }
+    if (script)
+        fclose(script);
+    if (picture)
+        fclose(picture);
+    return good;
+}
+
+bool race_plot_to(const char *command, const char **path, const char *value)
+{
+    *path = value;
+    if (strcmp(value, "-") != 0)
         return true;
-    if (status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        snprintf(err.text, sizeof err.text, "a plot is drawn by gnuplot, which is not installed");
-    else
-        snprintf(err.text, sizeof err.text, "gnuplot failed");
-    report_error(path, &err);
+    report_usage(command, "--plot takes a file; standard output has the table");
     return false;
 }

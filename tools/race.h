@@ -48,7 +48,11 @@ void race_print(const struct race *r);
 /* The same as a member `ways` of an object. */
 void race_json(const struct race *r, struct json *j);
 
-/* Have gnuplot draw it, as SVG.  false: reported. */
+/* Have gnuplot draw it, as SVG, into a file.  false: reported. */
 bool race_plot(const struct race *r, const char *title, const char *path);
+
+/* The value of --plot, which is the path of that.  false: it is none, reported
+ * as usage. */
+bool race_plot_to(const char *command, const char **path, const char *value);
 
 #endif

@@ -91,12 +91,20 @@ if command -v gnuplot > /dev/null; then
     matches "a demo's plot has its ways" "it's.svg" 'read ahead'
 else
     echo "SKIPPED: plots, as gnuplot is not installed"
-    is "no gnuplot: exit code" $code 1
-    matches "no gnuplot: says so" err 'gnuplot, which is not installed'
 fi
 run bench --rounds 1 --plot no/such/p.svg big
 is "a plot to nowhere: exit code" $code 1
-
-
+is "a plot to nowhere: lines" "$(wc -l < err)" 1
+expect_usage 'takes a file' bench --plot - big
+expect_usage 'takes a file' demo --plot - .
+cp big input
+expect_usage 'is the output as well' bench --plot input input
+same "a plot does not replace what was read" input big
+code=0
+PATH=/nowhere "$program" bench --rounds 1 --plot none.svg odd > out 2> err || code=$?
+is "no gnuplot: exit code" $code 1
+matches "no gnuplot: says so" err '^ahead: none.svg: .*gnuplot, which is not installed$'
+is "no gnuplot: lines" "$(wc -l < err)" 1
+is "no gnuplot: no file" "$(ls none.svg 2> /dev/null)" ""
 
 finish
