@@ -94,6 +94,12 @@ END
     verdict "CMake builds with it" cmake --build "$tmp/cmake/build"
     verdict "the shared one runs" adds_up "$tmp/cmake/build/shared"
     verdict "the static one runs" adds_up "$tmp/cmake/build/static"
+    # As on a system whose /lib is a link to /usr/lib.
+    mkdir "$tmp/merged"
+    ln -s "$prefix/lib" "$tmp/merged/lib"
+    verdict "CMake finds it by a link" cmake -S "$tmp/cmake" -B "$tmp/cmake/linked" \
+        -DCMAKE_PREFIX_PATH="$tmp/merged" -DCMAKE_C_COMPILER="$1"
+    verdict "CMake builds with it by a link" cmake --build "$tmp/cmake/linked"
     sed 's/ahead 0.1/ahead 9.1/' "$tmp/cmake/CMakeLists.txt" > "$tmp/CMakeLists.txt"
     mkdir "$tmp/cmake9"
     mv "$tmp/CMakeLists.txt" "$tmp/cmake9"
