@@ -37,7 +37,8 @@ for header in "$include"/ahead/*.h; do
         echo "#include <$name>"
         echo "#include <$name>" # its guard
     } > "$tmp/alone.c"
-    strict="-O2 -Wall -Wextra -pedantic -Werror -I$include -c -o $tmp/alone.o"
+    strict="-O2 -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -pedantic -Werror -I$include \
+        -c -o $tmp/alone.o"
     verdict "$name as C11" $cc -std=c11 $strict -x c "$tmp/alone.c"
     verdict "$name as C++17" $cxx -std=c++17 $strict -x c++ "$tmp/alone.c"
     [ "$name" = ahead/ahead.h ] ||
@@ -47,8 +48,7 @@ done
 for header in "$include"/ahead/*.hpp; do
     name=ahead/$(basename "$header")
     printf '#include <%s>\n#include <%s>\n' "$name" "$name" > "$tmp/alone.cc"
-    verdict "$name as C++17" $cxx -std=c++17 -O2 -Wall -Wextra -pedantic -Werror -I"$include" \
-        -c -o "$tmp/alone.o" "$tmp/alone.cc"
+    verdict "$name as C++17" $cxx -std=c++17 $strict "$tmp/alone.cc"
 done
 
 echo "$passed passed, $failed failed"

@@ -188,11 +188,20 @@ AHEAD_API size_t ahead_buffered(struct ahead_stream *s);
  * ahead_error() says how many are at hand); else the fault that follows. */
 AHEAD_API AHEAD_NODISCARD enum ahead_status ahead_finish(struct ahead_stream *s);
 
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* a struct of this name: `struct` is always said */
+#endif
+
 /* What the last call on this stream that did not return AHEAD_OK or AHEAD_EOF
  * had to say; once an ending has been reached, that ending.  Status AHEAD_OK
  * if there was none.  Valid until the next call; never NULL (for a NULL
  * stream: AHEAD_INVALID). */
 AHEAD_API const struct ahead_error *ahead_error(const struct ahead_stream *s);
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 /* A buffer that can change hands.  `data` points into an allocation of the
  * library; `len` bytes are there, `cap` is what fits in from `data` on. */
