@@ -204,6 +204,7 @@ void owners_close_once()
 
         expect(scripted::alive == 1);
         other = ahead::source::of(std::make_unique<scripted>("b"));
+        expect(scripted::alive == 1);
     }
     expect(scripted::alive == 0);
     {
@@ -211,11 +212,13 @@ void owners_close_once()
         char c;
 
         s = std::move(t);
+        expect(scripted::alive == 1); /* what was there is closed at once */
+        expect(t.get() == nullptr);
         expect(s.read(&c, 1) == 1 && c == 'd');
         struct ahead_options bad = {};
         bad.flags = 1u << 30;
         expect(thrown([&] { play("x", nullptr, bad); }) == AHEAD_INVALID);
-        expect(scripted::alive == 2);
+        expect(scripted::alive == 1);
     }
     expect(scripted::alive == 0);
     ahead::stream gone = play("abc");

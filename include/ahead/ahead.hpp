@@ -15,7 +15,8 @@
  *     any other status but AHEAD_OK.  AHEAD_TIMEDOUT is thrown as well, and
  *     the call can be made again.
  *   - Objects own what they are made from, can be moved, and close in their
- *     destructor, which is silent; close() throws what closing found.
+ *     destructor, and when another is moved into them, which is silent; close()
+ *     throws what closing found.
  *   - get() gives the C object for everything that is not here: a cursor, an
  *     array, swap_buffer.  What has no class has an owner, as merge_ptr.
  *   - The functions of an object that was moved from, or closed, must not be
@@ -249,7 +250,9 @@ class source
     }
     source &operator=(source &&other) noexcept
     {
-        std::swap(src_, other.src_);
+        source taken(std::move(other));
+
+        std::swap(src_, taken.src_); /* what was here is closed */
         return *this;
     }
     ~source()
@@ -358,7 +361,9 @@ class stream
     }
     stream &operator=(stream &&other) noexcept
     {
-        std::swap(s_, other.s_);
+        stream taken(std::move(other));
+
+        std::swap(s_, taken.s_); /* what was here is closed */
         return *this;
     }
     ~stream()
@@ -674,7 +679,9 @@ class sink
     }
     sink &operator=(sink &&other) noexcept
     {
-        std::swap(sink_, other.sink_);
+        sink taken(std::move(other));
+
+        std::swap(sink_, taken.sink_); /* what was here is closed */
         return *this;
     }
     ~sink()
@@ -721,8 +728,10 @@ class writer
     }
     writer &operator=(writer &&other) noexcept
     {
-        std::swap(exceptions_, other.exceptions_);
-        std::swap(w_, other.w_);
+        writer taken(std::move(other));
+
+        std::swap(exceptions_, taken.exceptions_);
+        std::swap(w_, taken.w_); /* what was here is closed */
         return *this;
     }
     ~writer()
