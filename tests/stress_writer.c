@@ -91,6 +91,19 @@ static void draw(struct fake_sink *fs, struct ahead_options *opt, uint64_t len, 
     }
 }
 
+/* Now and then a pool, with or without memory to speak of. */
+static struct ahead_pool *draw_pool(uint64_t *seed)
+{
+    static const uint64_t budgets[] = { 0, 1, 4096, 12288, 65536 };
+    struct ahead_pool_options opt = { .threads = 1 + (unsigned)random_below(seed, 2),
+                                      .byte_budget = budgets[random_below(seed, 5)] };
+    struct ahead_pool *p = NULL;
+
+    if (random_below(seed, 3) == 0)
+        expect_status(ahead_pool_open(&p, &opt), AHEAD_OK);
+    return p;
+}
+
 /* One writer, from open to close. */
 static void write_all(uint64_t seed)
 {
@@ -105,6 +118,7 @@ static void write_all(uint64_t seed)
     size_t got;
 
     draw(&fs, &opt, len, &seed);
+    opt.pool = draw_pool(&seed);
     cancels = fs.stalls || random_below(&seed, 2);
     c.w = fake_open(&fs, &opt);
     if (cancels)
@@ -125,6 +139,7 @@ static void write_all(uint64_t seed)
     got = fs.len;
     expect_true(got <= len);
     expect_fake(&fs, got);
+    expect_status(ahead_pool_close(opt.pool), AHEAD_OK);
 }
 
 static void rounds(void (*round)(uint64_t seed))

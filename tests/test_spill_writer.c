@@ -224,8 +224,9 @@ Test(spill_writer, unwinds_from_every_failing_step)
         fail_step(step);
         st = ahead_spill_writer_open(&sw, w, 0);
         failed = fail_step(0);
-        expect_status(st, failed ? AHEAD_NOMEM : AHEAD_OK);
-        if (!st)
+        if (st) /* without memory for a whole buffer it has a small one */
+            expect_status(failed ? st : AHEAD_OK, AHEAD_NOMEM);
+        else
             OK(ahead_spill_writer_close(sw));
         expect_size(fs.len, st ? 0 : 4);
         free(fs.bytes);

@@ -860,18 +860,16 @@ Test(writer, open_refuses_what_makes_no_sense)
 {
     struct ahead_options many = { .buffer_bytes = ((size_t)1 << 30) + 1 };
     struct ahead_options flag = { .flags = 64 };
-    struct ahead_options pool = { .pool = (struct ahead_pool *)&many };
-    struct fake_sink fs[4] = { { .most = 0 } };
+    struct fake_sink fs[3] = { { .most = 0 } };
     struct ahead_writer *w = (struct ahead_writer *)&many;
 
     expect_status(ahead_writer_open(&w, fake_sink(&fs[0]), &many), AHEAD_INVALID);
     expect_true(!w);
     expect_int(errno, EINVAL);
     expect_status(ahead_writer_open(&w, fake_sink(&fs[1]), &flag), AHEAD_INVALID);
-    expect_status(ahead_writer_open(&w, fake_sink(&fs[2]), &pool), AHEAD_UNSUPPORTED);
-    expect_status(ahead_writer_open(NULL, fake_sink(&fs[3]), NULL), AHEAD_INVALID);
+    expect_status(ahead_writer_open(NULL, fake_sink(&fs[2]), NULL), AHEAD_INVALID);
     expect_status(ahead_writer_open(&w, (struct ahead_sink){ .ops = NULL }, NULL), AHEAD_INVALID);
-    for (unsigned i = 0; i < 4; i++)
+    for (unsigned i = 0; i < 3; i++)
         expect_fake(&fs[i], 0);
     OK(ahead_writer_close(NULL));
     ahead_writer_cancel(NULL);

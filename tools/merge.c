@@ -27,7 +27,7 @@ static const char help[] =
     "  -o OUT             write to this file (-: standard output)\n"
     "  --buffer SIZE      of one of the two buffers of a FILE, at most\n"
     "  --budget SIZE      of all buffers together; 64M by default\n"
-    "  --threads N        that read ahead; by default, one for each core\n"
+    "  --threads N        that read and write; by default, one for each core\n"
     "  --open N           merge so many at a time, 256 by default; more of them in\n"
     "                     passes, by way of nameless files beside OUT\n"
     "  --help             this\n"
@@ -231,7 +231,7 @@ static struct ahead_spill_writer *open_writer(const struct merge *m, int fd, uin
     if (!st)
         st = ahead_sink_lz4_block(&sink, sink, NULL);
     if (!st)
-        st = ahead_writer_open(&w, sink, NULL);
+        st = ahead_writer_open(&w, sink, &(struct ahead_options){ .pool = m->input.stream.pool });
     if (!st)
         st = ahead_spill_writer_open(&sw, w, (uint32_t)count);
     if (st)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.h - a few threads and a bounded memory for any number of streams. */
+/* pool.h - a few threads and a bounded memory for any number of streams and
+ * writers. */
 #ifndef AHEAD_POOL_H
 #define AHEAD_POOL_H
 
@@ -29,6 +30,12 @@ struct ahead_pool_options {
  * What a decoder keeps of its input comes on top: a block, and an eighth of a
  * buffer.  ahead_get_stats() says what a stream has.
  *
+ * Writers share both: the threads write behind them, and what is said of a
+ * stream's buffers holds for theirs; they keep them until they are closed.  A
+ * reader or writer whose turn in the pool has not come does the work itself, so
+ * a busy pool degrades to synchronous calls, and streams and writers that use
+ * one another cannot deadlock on a pool of one thread.
+ *
  * Threads are started when there is work, up to `threads`.  One that cannot be
  * started is done without: readers fill.  AHEAD_OK; AHEAD_NOMEM; AHEAD_INVALID:
  * `out` is NULL, more than 1024 threads.  On failure *out is NULL and errno is
@@ -37,7 +44,7 @@ AHEAD_API AHEAD_NODISCARD enum ahead_status
 ahead_pool_open(struct ahead_pool **out, const struct ahead_pool_options *opt);
 
 /* Join the threads and free the pool.  AHEAD_INVALID, and nothing happens, as
- * long as a stream uses it, and on one of its own threads.  In a child of
+ * long as a stream or writer uses it, and on one of its own threads.  In a child of
  * fork(), where the threads are not, it frees the memory.  NULL is fine. */
 AHEAD_API enum ahead_status ahead_pool_close(struct ahead_pool *p);
 

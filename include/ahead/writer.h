@@ -62,15 +62,16 @@ struct ahead_writer {
  * Of the options: `buffer_bytes` is one of the two buffers; `read_timeout_ms`
  * bounds each wait of the writing thread; AHEAD_EAGER starts the second thread
  * now; AHEAD_SYNC has none, the caller writes.  Without a second thread, also
- * when it could not be started, the limits in ms cannot be kept.  `pool` is not
- * for writers: AHEAD_UNSUPPORTED.
+ * when it could not be started, the limits in ms cannot be kept.  With `pool`, its
+ * threads write instead of one of the writer's own, and the buffers stay within
+ * its budget, as is said in pool.h; the pool has to outlive the writer.
  *
  * Does not wait, and starts no thread unless AHEAD_EAGER is set: that happens
  * when the first buffer is full, so small outputs have none.  The sink's
  * functions run on the writing thread or the second thread.  AHEAD_OK;
  * AHEAD_NOMEM; AHEAD_INVALID: `out` or `sink.ops->write` is NULL, a flag is
- * unknown, buffer_bytes is above 1 GiB; AHEAD_UNSUPPORTED.  On failure errno is
- * set. */
+ * unknown, buffer_bytes is above 1 GiB, the pool was opened by the parent of
+ * this process.  On failure errno is set. */
 AHEAD_API AHEAD_NODISCARD enum ahead_status
 ahead_writer_open(struct ahead_writer **out, struct ahead_sink sink,
                   const struct ahead_options *opt);
@@ -125,8 +126,9 @@ struct ahead_writer_stats {
     uint64_t producer_wait_ns;
     uint64_t thread_waits; /* times the second thread slept */
     uint64_t thread_wait_ns;
-    uint64_t threads_started;
-    uint64_t wakeups; /* signals sent to a side that slept */
+    uint64_t threads_started; /* not those of a pool */
+    uint64_t wakeups;         /* signals sent to a side that slept */
+    uint64_t buffer_bytes;    /* of both buffers, now */
 };
 
 /* Copy the figures.  Writing thread.  Never blocks. */

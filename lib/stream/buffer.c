@@ -4,8 +4,6 @@
 
 #include <ahead/stream.h>
 
-#include "stream/swap.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -32,6 +32,9 @@
 #define ahead_buffer_unpoison(p, n) ((void)(p), (void)(n))
 #endif
 
+/* Memory in front of each half, for unread bytes of the one before. */
+enum { AHEAD_PAGE = 4096 };
+
 /* Allocate memory for a half of cap bytes (> 0); NULL: not to be had.  Its
  * pages are not touched. */
 uint8_t *ahead_buffer_new(size_t cap);

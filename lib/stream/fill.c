@@ -22,10 +22,6 @@
 #define PLAIN_BUFFER_BYTES ((size_t)4 << 20)
 #define MOST_PLAIN_BUFFER_BYTES ((size_t)16 << 20)
 
-/* A thousand streams on a pool are not to take a thousand buffers at once
- * (bench_merge). */
-#define POOL_FIRST_BYTES ((size_t)64 << 10)
-
 /* The stream whose second thread this thread is. */
 static _Thread_local const struct ahead_core *self_;
 
@@ -127,7 +123,7 @@ static size_t wanted_bytes(struct ahead_core *c, bool solo)
     if (c->swap.pool) {
         economize(c);
         if (!c->grown_bytes)
-            c->grown_bytes = POOL_FIRST_BYTES;
+            c->grown_bytes = AHEAD_POOL_FIRST_BYTES;
         else if (ahead_swap_reader_had_to_wait(&c->swap) && c->grown_bytes < n)
             c->grown_bytes *= 2;
         if (n > c->grown_bytes)
@@ -138,8 +134,8 @@ static size_t wanted_bytes(struct ahead_core *c, bool solo)
     return n < ahead_fill_buffer_bytes(c) ? n : ahead_fill_buffer_bytes(c);
 }
 
-/* What the pool lets a half of `cap` bytes be, its front page counted; 0: not
- * more than the `have` bytes that it has.  *borrowed is what was taken. */
+/* What the pool, if there is one, lets a half of `cap` bytes be; see
+ * ahead_pool_borrow(). */
 static size_t borrow(struct ahead_core *c, size_t cap, size_t have, size_t *borrowed)
 {
     *borrowed = 0;
@@ -148,13 +144,7 @@ static size_t borrow(struct ahead_core *c, size_t cap, size_t have, size_t *borr
     if (!c->shares)
         ahead_pool_begin_share(c->swap.pool);
     c->shares = true;
-    *borrowed = ahead_pool_borrow(c->swap.pool, round_to_page(cap) + AHEAD_PAGE);
-    if (*borrowed < 2 * AHEAD_PAGE || *borrowed - AHEAD_PAGE <= have) {
-        ahead_pool_return(c->swap.pool, *borrowed);
-        *borrowed = 0;
-        return 0;
-    }
-    return cap < *borrowed - AHEAD_PAGE ? cap : *borrowed - AHEAD_PAGE;
+    return ahead_pool_borrow(c->swap.pool, cap, have, borrowed);
 }
 
 /* An empty half that has more than a share of the budget, while others have to
@@ -226,7 +216,7 @@ void ahead_fill_shrink(struct ahead_core *c)
     uint8_t *bytes;
     size_t cap;
 
-    if (c->grown_bytes > POOL_FIRST_BYTES)
+    if (c->grown_bytes > AHEAD_POOL_FIRST_BYTES)
         c->grown_bytes /= 2;
     for (unsigned i = 0; i < 2; i++) {
         if (c->borrowed[i] <= c->grown_bytes + AHEAD_PAGE)

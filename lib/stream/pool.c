@@ -4,7 +4,7 @@
 
 #include "error.h"
 #include "process.h"
-#include "stream/swap.h"
+#include "stream/buffer.h"
 #include "thread.h"
 
 #include <pthread.h>
@@ -21,7 +21,8 @@ struct ahead_pool {
     pthread_mutex_t lock;
     pthread_cond_t work;            /* a thread waits: a task, or stop */
     struct ahead_task head;         /* lock: of the queue, a ring; head.next is the first */
-    unsigned idle;                  /* lock: threads that sleep */
+    unsigned idle;                  /* lock: threads that sleep, or were told not to */
+    bool waking;                    /* lock: one of them was, and has not come yet */
     unsigned users;                 /* lock */
     unsigned sharers;               /* lock: of these, those that have not ended */
     bool stop;                      /* lock */
@@ -88,6 +89,17 @@ static void free_scratch(struct ahead_job *job)
     free(job->block);
 }
 
+/* Wakes one thread for the tasks that are queued.  It wakes the next if there
+ * are more, so those that come until it runs cost no signal (bench_merge). */
+static void wake_locked(struct ahead_pool *p)
+{
+    if (empty_locked(p) || p->waking || p->idle == 0)
+        return;
+    p->waking = true;
+    p->stats.wakeups++;
+    pthread_cond_signal(&p->work);
+}
+
 static void *pool_main(void *arg)
 {
     struct ahead_pool *p = arg;
@@ -102,11 +114,13 @@ static void *pool_main(void *arg)
             p->idle++;
             pthread_cond_wait(&p->work, &p->lock);
             p->idle--;
+            p->waking = false;
         }
         if (p->stop)
             break;
         task = p->head.next;
         remove_locked(task);
+        wake_locked(p);
         pthread_mutex_unlock(&p->lock);
         task->run(task, &job);
         pthread_mutex_lock(&p->lock);
@@ -134,10 +148,7 @@ void ahead_pool_submit(struct ahead_pool *p, struct ahead_task *task, bool urgen
 {
     pthread_mutex_lock(&p->lock);
     insert_locked(task, urgent ? p->head.next : &p->head);
-    if (p->idle > 0) {
-        p->stats.wakeups++;
-        pthread_cond_signal(&p->work);
-    }
+    wake_locked(p);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -227,7 +238,8 @@ bool ahead_pool_wants_back(struct ahead_pool *p, size_t bytes)
     return wants;
 }
 
-size_t ahead_pool_borrow(struct ahead_pool *p, size_t want)
+/* Up to `want` bytes, whole pages, no more than a share. */
+static size_t take(struct ahead_pool *p, uint64_t want)
 {
     uint64_t share, left, n = want;
 
@@ -246,6 +258,18 @@ size_t ahead_pool_borrow(struct ahead_pool *p, size_t want)
         p->stats.peak_bytes = p->stats.bytes;
     pthread_mutex_unlock(&p->lock);
     return (size_t)n;
+}
+
+/* A buffer has a page in front of it, which counts. */
+size_t ahead_pool_borrow(struct ahead_pool *p, size_t cap, size_t have, size_t *borrowed)
+{
+    *borrowed = take(p, whole_pages(cap + AHEAD_PAGE - 1) + AHEAD_PAGE);
+    if (*borrowed < 2 * AHEAD_PAGE || *borrowed - AHEAD_PAGE <= have) {
+        ahead_pool_return(p, *borrowed);
+        *borrowed = 0;
+        return 0;
+    }
+    return cap < *borrowed - AHEAD_PAGE ? cap : *borrowed - AHEAD_PAGE;
 }
 
 void ahead_pool_return(struct ahead_pool *p, size_t bytes)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool.h - threads that run the tasks of many streams, and a budget of bytes.
  *
- * A stream submits its task when there is something to claim; a thread of the
- * pool takes it from the queue and runs it.  The pool's lock comes below that
- * of a stream: a task may be submitted and withdrawn with the stream's lock
- * held; the pool never takes a stream's lock while it holds its own. */
+ * A stream submits its task when there is something to claim, a writer when
+ * there is something to write; a thread of the pool takes it from the queue and
+ * runs it.  The pool's lock comes below that of a stream: a task may be
+ * submitted and withdrawn with the stream's lock held; the pool never takes a
+ * stream's lock while it holds its own.  What is said of a stream here holds
+ * for a writer, too. */
 #ifndef AHEAD_STREAM_POOL_H
 #define AHEAD_STREAM_POOL_H
 
@@ -14,6 +16,10 @@
 #include <ahead/pool.h>
 
 #include "source/split.h"
+
+/* A thousand streams are not to take a thousand whole buffers at once: each
+ * begins with so little (bench_merge). */
+#define AHEAD_POOL_FIRST_BYTES ((size_t)64 << 10)
 
 /* What a stream has in the queue: once at most. */
 struct ahead_task {
@@ -35,7 +41,7 @@ bool ahead_pool_is_forked(const struct ahead_pool *p);
 bool ahead_pool_start(struct ahead_pool *p);
 
 /* Queue a task that is not queued; `urgent`: in front of the others.  Wakes
- * one thread, if one sleeps. */
+ * a thread, if one sleeps and none is on its way. */
 void ahead_pool_submit(struct ahead_pool *p, struct ahead_task *task, bool urgent);
 
 /* Take a task out of the queue.  false: it is not there (any more). */
@@ -55,10 +61,11 @@ void ahead_pool_end_share(struct ahead_pool *p);
 /* What there is of the budget for one of the two buffers of a stream. */
 size_t ahead_pool_share_bytes(struct ahead_pool *p);
 
-/* Take up to `want` bytes from the budget for one of the two buffers of a
- * stream, whole pages, no more than its share.  0: it is used up.  To be
- * returned in the same amount. */
-size_t ahead_pool_borrow(struct ahead_pool *p, size_t want);
+/* Take from the budget what one of the two buffers of a stream needs: `cap`
+ * bytes, or as many as its share or the rest of the budget allow.  Returns how
+ * many bytes the buffer may have; 0, and nothing is taken: not more than the
+ * `have` bytes that it has.  *borrowed is to be returned, sooner or later. */
+size_t ahead_pool_borrow(struct ahead_pool *p, size_t cap, size_t have, size_t *borrowed);
 void ahead_pool_return(struct ahead_pool *p, size_t bytes);
 
 /* Whether a buffer of so many borrowed bytes is more than a share by now, and

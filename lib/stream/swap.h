@@ -44,9 +44,7 @@
 enum {
     /* Pieces claimed and not yet published, in both halves together.  A
      * maker that is held up lets the others run this far ahead of it. */
-    AHEAD_RING = 16,
-    /* Memory in front of each half, for unread bytes of the one before. */
-    AHEAD_PAGE = 4096
+    AHEAD_RING = 16
 };
 
 /* How long a reader sleeps, over a source that cannot be split, before it

@@ -4,6 +4,7 @@
 #include <ahead/read.h>
 
 #include "encoding.h"
+#include "stream/buffer.h"
 #include "stream/core.h"
 
 #include <string.h>

@@ -39,26 +39,42 @@ static bool all_closed_locked(const struct ahead_behind *b)
     return b->closed && !b->token;
 }
 
+/* Whether some thread is, or will be, in the writer's own loop or task. */
+static bool is_away_locked(const struct ahead_behind *b)
+{
+    return b->thread == AHEAD_BEHIND_RUNNING || b->thread == AHEAD_BEHIND_QUEUED;
+}
+
 static bool wish_granted_locked(const struct ahead_behind *b, enum ahead_behind_wish wish)
 {
     switch (wish) {
     case AHEAD_BEHIND_AWAKE: return false;
     case AHEAD_BEHIND_ROOM: return failed_locked(b) || !b->half[b->giving].full;
+    case AHEAD_BEHIND_DRAINED: return failed_locked(b) || !(b->half[0].full || b->half[1].full);
     case AHEAD_BEHIND_FLUSHED: return failed_locked(b) || !b->flush;
-    case AHEAD_BEHIND_CLOSED: return all_closed_locked(b) && b->thread != AHEAD_BEHIND_RUNNING;
+    case AHEAD_BEHIND_CLOSED: return all_closed_locked(b) && !is_away_locked(b);
     }
     return false;
 }
 
 /* Whether the producer, while it waits for `wish`, is to take the token: when
- * there is no second thread, or when waking it would only cost two changes of
- * thread, since the producer has to wait anyway. */
+ * there is no second thread, or a pool's has not come yet, or when waking it
+ * would only cost two changes of thread, since the producer has to wait
+ * anyway. */
 static bool producer_can_work_locked(const struct ahead_behind *b, enum ahead_behind_wish wish)
 {
     if (next_job_locked(b) == AHEAD_JOB_NOTHING)
         return false;
-    return b->thread != AHEAD_BEHIND_RUNNING ||
-           (wish == AHEAD_BEHIND_FLUSHED && b->thread_waits && !b->delegate);
+    switch (b->thread) {
+    case AHEAD_BEHIND_NONE:
+    case AHEAD_BEHIND_LEFT:
+    case AHEAD_BEHIND_NEVER: return true;
+    case AHEAD_BEHIND_IDLE:
+    case AHEAD_BEHIND_QUEUED: return !b->delegate || b->nested;
+    case AHEAD_BEHIND_RUNNING:
+        return wish == AHEAD_BEHIND_FLUSHED && b->thread_waits && !b->delegate;
+    }
+    return false;
 }
 
 static bool thread_can_go_on_locked(const struct ahead_behind *b)
@@ -67,6 +83,15 @@ static bool thread_can_go_on_locked(const struct ahead_behind *b)
 }
 
 /* ---- waking and sleeping ---- */
+
+/* Has the pool's queue the task, if there is anything to do. */
+static void call_pool_locked(struct ahead_behind *b)
+{
+    if (b->thread != AHEAD_BEHIND_IDLE || next_job_locked(b) == AHEAD_JOB_NOTHING)
+        return;
+    b->thread = AHEAD_BEHIND_QUEUED;
+    ahead_pool_submit(b->pool, &b->task, b->wish != AHEAD_BEHIND_AWAKE);
+}
 
 static void wake_locked(struct ahead_behind *b)
 {
@@ -81,13 +106,15 @@ static void wake_locked(struct ahead_behind *b)
         b->stats.wakeups++;
         pthread_cond_signal(&b->work);
     }
+    call_pool_locked(b);
 }
 
 /* The same, unless there is a job that the producer does itself, on its way to
  * `wish`. */
 static void wake_but_for_locked(struct ahead_behind *b, enum ahead_behind_wish wish)
 {
-    if (wish == AHEAD_BEHIND_AWAKE || !producer_can_work_locked(b, wish))
+    if (wish == AHEAD_BEHIND_AWAKE || wish_granted_locked(b, wish) ||
+        !producer_can_work_locked(b, wish))
         wake_locked(b);
 }
 
@@ -99,11 +126,20 @@ static uint64_t producer_sleep_locked(struct ahead_behind *b, enum ahead_behind_
     uint64_t then;
 
     b->wish = wish;
+    if (b->thread == AHEAD_BEHIND_QUEUED)
+        ahead_pool_promote(b->pool, &b->task);
     ahead_thread_sleep(&b->room, &b->lock, until);
     b->wish = AHEAD_BEHIND_AWAKE;
     then = ahead_thread_now_ns(b->clock);
     b->stats.producer_wait_ns += then - now;
     return then;
+}
+
+/* Takes the task out of the pool's queue, if it is still there. */
+static void withdraw_locked(struct ahead_behind *b)
+{
+    if (b->thread == AHEAD_BEHIND_QUEUED && ahead_pool_withdraw(b->pool, &b->task))
+        b->thread = AHEAD_BEHIND_IDLE;
 }
 
 static enum ahead_behind_job begin_job_locked(struct ahead_behind *b)
@@ -179,6 +215,7 @@ void ahead_behind_give(struct ahead_behind *b, size_t len, bool flush)
     struct ahead_parcel *p;
 
     pthread_mutex_lock(&b->lock);
+    b->nested = ahead_pool_is_any();
     p = &b->half[b->giving];
     if (len > 0) {
         p->len = len;
@@ -199,9 +236,12 @@ enum ahead_behind_turn ahead_behind_next(struct ahead_behind *b, enum ahead_behi
     uint64_t now = 0, deadline = 0;
 
     pthread_mutex_lock(&b->lock);
+    b->nested = ahead_pool_is_any();
     while (!wish_granted_locked(b, wish)) {
+        b->waited = true;
         if (producer_can_work_locked(b, wish)) {
             turn = AHEAD_BEHIND_WORK;
+            withdraw_locked(b);
             *job = begin_job_locked(b);
             break;
         }
@@ -229,8 +269,8 @@ bool ahead_behind_begin_start(struct ahead_behind *b)
     pthread_mutex_lock(&b->lock);
     start = b->thread == AHEAD_BEHIND_NONE;
     if (start) {
-        b->thread = AHEAD_BEHIND_RUNNING;
-        b->stats.threads_started++;
+        b->thread = b->pool ? AHEAD_BEHIND_IDLE : AHEAD_BEHIND_RUNNING;
+        b->stats.threads_started = !b->pool;
     }
     pthread_mutex_unlock(&b->lock);
     return start;
@@ -240,7 +280,7 @@ void ahead_behind_start_failed(struct ahead_behind *b)
 {
     pthread_mutex_lock(&b->lock);
     b->thread = AHEAD_BEHIND_NEVER;
-    b->stats.threads_started--;
+    b->stats.threads_started = 0;
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -254,10 +294,23 @@ const struct ahead_error *ahead_behind_failure(struct ahead_behind *b)
     return failed ? &b->failure : NULL;
 }
 
-void ahead_behind_stop(struct ahead_behind *b)
+bool ahead_behind_had_to_wait(struct ahead_behind *b)
+{
+    bool waited;
+
+    pthread_mutex_lock(&b->lock);
+    waited = b->waited;
+    b->waited = false;
+    pthread_mutex_unlock(&b->lock);
+    return waited;
+}
+
+void ahead_behind_stop(struct ahead_behind *b, bool timed)
 {
     pthread_mutex_lock(&b->lock);
+    b->nested = ahead_pool_is_any();
     b->stop = true;
+    b->delegate = timed;
     wake_locked(b);
     pthread_mutex_unlock(&b->lock);
 }
@@ -274,8 +327,10 @@ bool ahead_behind_abandon(struct ahead_behind *b, struct ahead_outlet *out, uint
     fail_locked(b, err);
     wake_locked(b);
     hook_locked(b, out);
-    orphan = b->thread == AHEAD_BEHIND_RUNNING;
+    withdraw_locked(b);
+    orphan = is_away_locked(b);
     b->orphan = orphan;
+    b->delegate = false; /* nobody else is left to be waited for */
     err->offset = b->taken;
     pthread_mutex_unlock(&b->lock);
     return orphan;
@@ -313,6 +368,25 @@ bool ahead_behind_begin(struct ahead_behind *b, enum ahead_behind_job *job, bool
     } else {
         *orphan = b->orphan;
         b->thread = AHEAD_BEHIND_LEFT;
+        wake_locked(b);
+    }
+    pthread_mutex_unlock(&b->lock);
+    return work;
+}
+
+bool ahead_behind_begin_task(struct ahead_behind *b, bool again, enum ahead_behind_job *job,
+                             bool *orphan)
+{
+    bool work;
+
+    pthread_mutex_lock(&b->lock);
+    b->thread = AHEAD_BEHIND_RUNNING;
+    work = next_job_locked(b) != AHEAD_JOB_NOTHING && !(again && ahead_pool_is_pressed(b->pool));
+    if (work) {
+        *job = begin_job_locked(b);
+    } else {
+        *orphan = b->orphan && all_closed_locked(b);
+        b->thread = AHEAD_BEHIND_IDLE;
         wake_locked(b);
     }
     pthread_mutex_unlock(&b->lock);
@@ -368,7 +442,7 @@ bool ahead_behind_died(struct ahead_behind *b)
     b->token = false;
     fail_locked(b, &err);
     orphan = b->orphan;
-    b->thread = AHEAD_BEHIND_LEFT;
+    b->thread = b->pool ? AHEAD_BEHIND_NEVER : AHEAD_BEHIND_LEFT;
     wake_locked(b);
     pthread_mutex_unlock(&b->lock);
     return orphan;

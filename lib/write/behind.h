@@ -19,6 +19,14 @@
  * it asleep.  What there is to do, in this order: write the full half whose
  * turn it is, flush, and once close has begun: finish, close the sink, leave.
  *
+ * With a pool, the second thread is whichever of its threads runs the writer's
+ * task.  The task is queued when there is something to do.  A producer who would
+ * have to wait while it is still in the queue does the job itself: so a busy
+ * pool degrades to writing synchronously, and writers that write into one
+ * another cannot deadlock on a pool of one thread.  Where the pool's budget has
+ * memory for one half only, the halves pass it on: the producer waits until it
+ * has been written.
+ *
  * There is one failure slot.  It is filled once, by whatever fails first:
  * sink, thread, cancel, or a close that ran out of time.  From then on nothing
  * more is written, and every wait but that of close is over.
@@ -30,14 +38,15 @@
  *   lock        any thread, holding `lock`
  *   holder      whoever has the token
  *
- * `lock` is a leaf: no function of the sink, no callback and no allocation is
- * called while it is held. */
+ * `lock` is a leaf, but for a pool's lock: no function of the sink, no callback
+ * and no allocation is called while it is held. */
 #ifndef AHEAD_WRITE_BEHIND_H
 #define AHEAD_WRITE_BEHIND_H
 
 #include <ahead/status.h>
 #include <ahead/writer.h>
 
+#include "stream/pool.h"
 #include "write/outlet.h"
 
 #include <pthread.h>
@@ -47,14 +56,18 @@
 #include <time.h>
 
 struct ahead_parcel {
-    uint8_t *bytes; /* producer, while it is not full; then holder; NULL: no memory yet */
-    size_t len;     /* as bytes */
-    bool full;      /* lock: handed over, and not yet in the sink */
+    uint8_t *bytes;  /* producer, while it is not full; then holder; NULL: no memory */
+    size_t cap;      /* as bytes */
+    size_t borrowed; /* as bytes: of a pool's budget */
+    size_t len;      /* as bytes */
+    bool full;       /* lock: handed over, and not yet in the sink */
 };
 
 /* What the second thread is doing. */
 enum ahead_behind_thread {
     AHEAD_BEHIND_NONE,    /* not started */
+    AHEAD_BEHIND_IDLE,    /* with a pool: the task is not in its queue */
+    AHEAD_BEHIND_QUEUED,  /* with a pool: the task is in its queue, or a thread about to come */
     AHEAD_BEHIND_RUNNING, /* it works, or sleeps until there is something to do */
     AHEAD_BEHIND_LEFT,    /* it has ended, and wants to be joined */
     AHEAD_BEHIND_NEVER    /* not wanted, or it could not be started */
@@ -64,6 +77,7 @@ enum ahead_behind_thread {
 enum ahead_behind_wish {
     AHEAD_BEHIND_AWAKE,   /* it does not */
     AHEAD_BEHIND_ROOM,    /* a free half, or a failure */
+    AHEAD_BEHIND_DRAINED, /* both halves free, or a failure */
     AHEAD_BEHIND_FLUSHED, /* all that was handed over is flushed, or a failure */
     AHEAD_BEHIND_CLOSED   /* the sink is closed, and the second thread has left */
 };
@@ -82,7 +96,13 @@ struct ahead_behind {
     pthread_cond_t room; /* the producer waits: see enum ahead_behind_wish */
     pthread_cond_t work; /* the second thread waits: a job, or to leave */
     clockid_t clock;     /* immutable: of both conditions */
-    bool delegate;       /* immutable: the producer is never in the sink if it can be helped */
+
+    struct ahead_pool *pool; /* immutable: its threads write; NULL: a second thread does */
+    struct ahead_task task;  /* the pool's */
+
+    bool delegate; /* lock: the producer is never in the sink if it can be helped */
+    bool nested;   /* lock: the producer is a pool's thread: another may never come */
+    bool waited;   /* lock: it had to wait or to write: see ahead_behind_had_to_wait() */
 
     struct ahead_parcel half[2];
     unsigned giving; /* lock: the half that is held, or is to be taken next; producer writes */
@@ -141,8 +161,13 @@ void ahead_behind_start_failed(struct ahead_behind *b);
 /* The failure, or NULL. */
 const struct ahead_error *ahead_behind_failure(struct ahead_behind *b);
 
-/* Close: the half that is held has been handed over, and nothing follows it. */
-void ahead_behind_stop(struct ahead_behind *b);
+/* Whether the producer had to wait or to write since this was asked last. */
+bool ahead_behind_had_to_wait(struct ahead_behind *b);
+
+/* Close: the half that is held has been handed over, and nothing follows it.
+ * `timed`: close has a limit, and leaves the sink to others if it can; else the
+ * producer may write, whatever limit its other calls have. */
+void ahead_behind_stop(struct ahead_behind *b, bool timed);
 
 /* Close ran out of time.  Fails with AHEAD_TIMEDOUT, unless there was a failure
  * already, and interrupts the sink.  true: the second thread has not left all
@@ -159,6 +184,12 @@ bool ahead_behind_must_join(struct ahead_behind *b);
 /* The second thread: sleep until there is a job, and take the token.  false:
  * leave, and touch nothing of the writer any more; unless *orphan: clean up. */
 bool ahead_behind_begin(struct ahead_behind *b, enum ahead_behind_job *job, bool *orphan);
+
+/* A thread of the pool, in the writer's task: take the token, if there is a job.
+ * `again`: it has done one, and makes way for others.  false: leave, as
+ * above. */
+bool ahead_behind_begin_task(struct ahead_behind *b, bool again, enum ahead_behind_job *job,
+                             bool *orphan);
 
 /* The half that is to be written.  With the token held. */
 const struct ahead_parcel *ahead_behind_parcel(const struct ahead_behind *b);

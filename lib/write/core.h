@@ -21,10 +21,11 @@ struct ahead_writer_core {
     bool calling;             /* inside a function of the sink */
     bool told;                /* a call has returned the failure */
     struct ahead_error error; /* of the last call that did not return AHEAD_OK */
-    pthread_t thread;         /* valid once it was started */
+    pthread_t thread;         /* valid once it was started, without a pool */
+    size_t grown_bytes;       /* on a pool: how large a half may be by now */
 
     /* immutable */
-    size_t buffer_bytes;
+    size_t buffer_bytes; /* of a half, at most */
     uint32_t write_timeout_ms, close_timeout_ms;
     unsigned process; /* a child of fork() has no second thread, and no business here */
     char name[16];

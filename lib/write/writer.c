@@ -98,11 +98,97 @@ static void *behind_main(void *arg)
     return NULL;
 }
 
+/* On a thread of a pool. */
+static void behind_run(struct ahead_task *task, struct ahead_job *unused)
+{
+    struct ahead_writer_core *c =
+        (struct ahead_writer_core *)((char *)task -
+                                     offsetof(struct ahead_writer_core, behind.task));
+    const struct ahead_writer_core *outer = self_;
+    enum ahead_behind_job job;
+    bool orphan = false;
+
+    (void)unused;
+    self_ = c;
+    pthread_cleanup_push(died, c);
+    for (bool again = false; ahead_behind_begin_task(&c->behind, again, &job, &orphan); again = true)
+        do_job(c, job, AHEAD_BEHIND_AWAKE);
+    pthread_cleanup_pop(0);
+    if (orphan)
+        clean_up(c);
+    self_ = outer;
+}
+
 static void start(struct ahead_writer_core *c)
 {
-    if (ahead_behind_begin_start(&c->behind) &&
-        ahead_thread_start(&c->thread, c->name, behind_main, c))
+    bool started;
+
+    if (!ahead_behind_begin_start(&c->behind))
+        return;
+    started = c->behind.pool ? ahead_pool_start(c->behind.pool)
+                             : !ahead_thread_start(&c->thread, c->name, behind_main, c);
+    if (!started)
         ahead_behind_start_failed(&c->behind);
+}
+
+/* ---- memory ---- */
+
+static void set_memory(struct ahead_parcel *p, uint8_t *bytes, size_t cap, size_t borrowed)
+{
+    p->bytes = bytes;
+    p->cap = cap;
+    p->borrowed = borrowed;
+}
+
+static void release(struct ahead_writer_core *c, struct ahead_parcel *p)
+{
+    if (c->behind.pool)
+        ahead_buffer_unback(p->bytes, p->cap);
+    ahead_buffer_delete(p->bytes, p->cap);
+    if (p->borrowed)
+        ahead_pool_return(c->behind.pool, p->borrowed);
+    set_memory(p, NULL, 0, 0);
+}
+
+/* How large a half is to be: on a pool it begins small, and grows when the
+ * producer had to wait or to write. */
+static size_t wanted_bytes(struct ahead_writer_core *c)
+{
+    if (!c->behind.pool)
+        return c->buffer_bytes;
+    if (!c->grown_bytes)
+        c->grown_bytes = AHEAD_POOL_FIRST_BYTES;
+    else if (ahead_behind_had_to_wait(&c->behind) && c->grown_bytes < c->buffer_bytes)
+        c->grown_bytes *= 2;
+    return c->grown_bytes < c->buffer_bytes ? c->grown_bytes : c->buffer_bytes;
+}
+
+/* Gives a free half memory, or more of it, or less when the pool wants some
+ * back.  `least`: so many bytes in any case, beside the budget; 0: what is to
+ * be had.  Returns whether it has any. */
+static bool supply(struct ahead_writer_core *c, struct ahead_parcel *p, size_t least)
+{
+    struct ahead_pool *pool = c->behind.pool;
+    size_t cap, borrowed = 0;
+    uint8_t *bytes;
+
+    if (p->borrowed && ahead_pool_wants_back(pool, p->borrowed))
+        release(c, p);
+    cap = wanted_bytes(c);
+    if (p->cap >= cap)
+        return true;
+    if (pool)
+        cap = ahead_pool_borrow(pool, cap, p->cap, &borrowed);
+    if (cap < least)
+        cap = least;
+    bytes = cap > p->cap ? ahead_buffer_new(cap) : NULL;
+    if (bytes) {
+        release(c, p);
+        set_memory(p, bytes, cap, borrowed);
+    } else if (borrowed) {
+        ahead_pool_return(pool, borrowed);
+    }
+    return p->bytes != NULL;
 }
 
 /* ---- the producer ---- */
@@ -178,23 +264,48 @@ static void give(struct ahead_writer_core *c, bool flush)
     ahead_behind_give(&c->behind, len, flush);
 }
 
+static enum ahead_status fail_without_memory(struct ahead_writer_core *c, size_t bytes)
+{
+    struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
+
+    ahead_error_set(&err, AHEAD_NOMEM, AHEAD_NO_OFFSET, "no memory for a buffer of %zu bytes",
+                    bytes);
+    ahead_behind_fail(&c->behind, &err);
+    return AHEAD_NOMEM;
+}
+
+/* For a half that there is no memory for: that of the other one, once it has
+ * been written; if it has none either, a little beside the budget: a writer
+ * always goes on. */
+static enum ahead_status scrape(struct ahead_writer_core *c, struct ahead_parcel *p)
+{
+    struct ahead_parcel *other = &c->behind.half[!c->behind.giving];
+    size_t least = c->buffer_bytes < AHEAD_PAGE ? c->buffer_bytes : AHEAD_PAGE;
+    enum ahead_status st = AHEAD_OK;
+
+    if (other->bytes) {
+        st = wait_for(c, AHEAD_BEHIND_DRAINED, c->write_timeout_ms);
+        if (!st) {
+            set_memory(p, other->bytes, other->cap, other->borrowed);
+            set_memory(other, NULL, 0, 0);
+        }
+    } else if (!supply(c, p, least)) {
+        st = fail_without_memory(c, least);
+    }
+    return st;
+}
+
 /* Gets hold of the next half, which is free. */
 static enum ahead_status hold(struct ahead_writer_core *c)
 {
     struct ahead_parcel *p = &c->behind.half[c->behind.giving];
-    struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
+    enum ahead_status st = supply(c, p, 0) ? AHEAD_OK : scrape(c, p);
 
-    if (!p->bytes)
-        p->bytes = ahead_buffer_new(c->buffer_bytes);
-    if (!p->bytes) {
-        ahead_error_set(&err, AHEAD_NOMEM, AHEAD_NO_OFFSET, "no memory for a buffer of %zu bytes",
-                        c->buffer_bytes);
-        ahead_behind_fail(&c->behind, &err);
-        return AHEAD_NOMEM;
-    }
-    ahead_buffer_unpoison(p->bytes, c->buffer_bytes + AHEAD_SLACK);
+    if (st)
+        return st;
+    ahead_buffer_unpoison(p->bytes, p->cap + AHEAD_SLACK);
     c->bytes = c->hot.next = p->bytes;
-    c->hot.end = p->bytes + c->buffer_bytes;
+    c->hot.end = p->bytes + p->cap;
     return AHEAD_OK;
 }
 
@@ -242,7 +353,9 @@ static enum ahead_status check(struct ahead_sink sink, const struct ahead_option
         return AHEAD_INVALID;
     if (opt->buffer_bytes > MAX_BUFFER_BYTES)
         return AHEAD_INVALID;
-    return opt->pool ? AHEAD_UNSUPPORTED : AHEAD_OK;
+    if (opt->pool && ahead_pool_is_forked(opt->pool))
+        return AHEAD_INVALID;
+    return AHEAD_OK;
 }
 
 static enum ahead_status
@@ -262,13 +375,20 @@ create(struct ahead_writer_core **out, struct ahead_sink sink, const struct ahea
     c->error.source_offset = AHEAD_NO_OFFSET;
     strncpy(c->name, opt->name ? opt->name : "ahead", sizeof c->name - 1);
     c->behind.delegate = opt->read_timeout_ms > 0;
+    c->behind.pool = opt->pool;
+    c->behind.task.run = behind_run;
     c->behind.thread = opt->flags & AHEAD_SYNC ? AHEAD_BEHIND_NEVER : AHEAD_BEHIND_NONE;
     st = ahead_behind_init(&c->behind);
-    if (st)
+    if (st) {
         free(c);
-    else
-        *out = c;
-    return st;
+        return st;
+    }
+    if (opt->pool) {
+        ahead_pool_enter(opt->pool);
+        ahead_pool_begin_share(opt->pool);
+    }
+    *out = c;
+    return AHEAD_OK;
 }
 
 enum ahead_status ahead_writer_open(struct ahead_writer **out, struct ahead_sink sink,
@@ -304,11 +424,23 @@ void ahead_writer_cancel(struct ahead_writer *w)
 
 static void destroy(struct ahead_writer_core *c)
 {
+    struct ahead_pool *pool = c->behind.pool;
+
+    if (c->process != ahead_process()) {
+        /* Of the lock and the pool nobody knows how the second thread left them. */
+        for (unsigned i = 0; i < 2; i++)
+            ahead_buffer_delete(c->behind.half[i].bytes, c->behind.half[i].cap);
+        free(c);
+        return;
+    }
     for (unsigned i = 0; i < 2; i++)
-        ahead_buffer_delete(c->behind.half[i].bytes, c->buffer_bytes);
-    if (c->process == ahead_process())
-        ahead_behind_destroy(&c->behind);
+        release(c, &c->behind.half[i]);
+    ahead_behind_destroy(&c->behind);
     free(c);
+    if (pool) {
+        ahead_pool_end_share(pool);
+        ahead_pool_leave(pool);
+    }
 }
 
 /* What close has to say, when all is over. */
@@ -334,6 +466,7 @@ static struct ahead_error outcome(struct ahead_writer_core *c)
  * now, and *err says how far it got. */
 static bool finish(struct ahead_writer_core *c, struct ahead_error *err)
 {
+    const struct ahead_pool *pool = c->behind.pool;
     pthread_t thread = c->thread;
 
     if (!wait_for(c, AHEAD_BEHIND_CLOSED, c->close_timeout_ms))
@@ -342,7 +475,8 @@ static bool finish(struct ahead_writer_core *c, struct ahead_error *err)
         wait_for(c, AHEAD_BEHIND_CLOSED, 0);
         return true;
     }
-    pthread_detach(thread);
+    if (!pool)
+        pthread_detach(thread);
     return false;
 }
 
@@ -351,7 +485,7 @@ static enum ahead_status close_parent(struct ahead_writer_core *c, struct ahead_
     if (c->close_timeout_ms)
         start(c);
     give(c, false);
-    ahead_behind_stop(&c->behind);
+    ahead_behind_stop(&c->behind, c->close_timeout_ms > 0);
     if (!finish(c, err))
         return err->status;
     if (ahead_behind_must_join(&c->behind))
@@ -416,6 +550,8 @@ void ahead_writer_get_stats(struct ahead_writer *w, struct ahead_writer_stats *o
     if (!out)
         return;
     *out = (struct ahead_writer_stats){ 0 };
-    if (w && c->process == ahead_process())
-        ahead_behind_get_stats(&c->behind, out);
+    if (!w || c->process != ahead_process())
+        return;
+    ahead_behind_get_stats(&c->behind, out);
+    out->buffer_bytes = c->behind.half[0].cap + c->behind.half[1].cap;
 }
