@@ -57,9 +57,15 @@ done
 verdict "the program runs" env LD_LIBRARY_PATH="$lib" "$prefix/bin/ahead" stat "$tmp/two"
 
 version=$(sed -n 's/^Version: //p' "$lib/pkgconfig/ahead.pc")
-verdict "the Debian packages have this version" grep -q "^libahead ($version)" "$source/debian/changelog"
-verdict "the library that they are named for" test -e "$lib/libahead.so.$(sed -n \
-    's/^Package: libahead\([0-9]\)/\1/p' "$source/debian/control")"
+grep -m 1 '^## ' "$source/NEWS.md" > "$tmp/news"
+verdict "NEWS is of this version" grep -q "^## $version\( \|\$\)" "$tmp/news"
+head -n 1 "$source/debian/changelog" > "$tmp/changelog"
+verdict "the Debian packages have this version" grep -q "^libahead ($version)" "$tmp/changelog"
+so=$(sed -n 's/^Package: libahead\([0-9][0-9]*\)$/\1/p' "$source/debian/control")
+verdict "the library that they are named for" test -e "$lib/libahead.so.$so"
+verdict "the version of its symbols" grep -qx "AHEAD_$so {" "$source/lib/ahead.map"
+verdict "the version of its symbols, of the package" \
+    grep -q "^libahead.so.$so libahead$so " "$source/debian/libahead$so.symbols"
 
 # pkg-config; and the static library, with what it depends on.
 PKG_CONFIG_LIBDIR=$lib/pkgconfig:$(pkg-config --variable pc_path pkg-config)
