@@ -6,25 +6,12 @@
 #
 # Each example has a function here of its name, with an x in front.
 set -eu
+. "$(dirname "$0")/lib.sh"
 
 name=$1 program=$(realpath "$2") # meson says it from the build folder
 root=$(realpath "$(dirname "$0")/..")
 data=$root/tests/data
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
-passed=0 failed=0
-
-# verdict WHAT RC
-verdict()
-{
-    if [ "$2" -eq 0 ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "$name: FAILED: $1"
-    fi
-}
 
 # run RC STDOUT STDERR ARGUMENT...: the exit code, all of the output, a part of the complaint.
 run()
@@ -199,5 +186,4 @@ x07_cancel_on_signal()
 
 "x$name"
 
-echo "$passed passed, $failed failed"
-[ "$passed" -gt 0 ] && [ "$failed" -eq 0 ]
+finish

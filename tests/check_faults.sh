@@ -6,17 +6,8 @@
 # usage: check_faults.sh SOURCE_ROOT
 set -eu
 
+. "$(dirname "$0")/lib.sh"
 cd "$1"
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0
-
-fail()
-{
-    failed=$((failed + 1))
-    echo "faults: FAILED: $1"
-}
-
 # What can be named: suite/test, and the names of programs and scripts.
 {
     sed -n 's/^Test(\([a-z0-9_]*\), *\([a-z0-9_]*\).*/\1\/\2/p' tests/*.c
@@ -27,26 +18,17 @@ fail()
 
 sed -n 's/^| \(F[0-9]*\) | .* | \(.*\) |$/\1 \2/p' docs/TESTING.md > "$tmp/rows"
 while read -r id tests; do
-    [ -n "$tests" ] || fail "$id has no test"
+    [ -n "$tests" ] || verdict "$id has no test" 1
     for name in $(printf '%s' "$tests" | tr -d '`,'); do
-        if grep -qxF "$name" "$tmp/there"; then
-            passed=$((passed + 1))
-        else
-            fail "$id: there is no test $name"
-        fi
+        check "$id: there is no test $name" grep -qxF "$name" "$tmp/there"
     done
 done < "$tmp/rows"
 
 # Each number once, and none left out.
 n=101
 while [ $n -le 240 ]; do
-    if [ "$(grep -c "^F$n " "$tmp/rows")" -eq 1 ]; then
-        passed=$((passed + 1))
-    else
-        fail "F$n is not there once"
-    fi
+    check "F$n is not there once" [ "$(grep -c "^F$n " "$tmp/rows")" -eq 1 ]
     n=$((n + 1))
 done
 
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ] && [ $passed -gt 0 ]
+finish

@@ -6,29 +6,13 @@
 # usage: check_headers.sh INCLUDE_DIR CC... -- CXX...
 set -eu
 
+. "$(dirname "$0")/lib.sh"
 include=$1
 shift
 cc=
 while [ "$1" != -- ]; do cc="$cc $1"; shift; done
 shift
 cxx=$*
-
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0
-
-# verdict WHAT COMMAND...: run it, and count.
-verdict()
-{
-    what=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "headers: FAILED: $what"
-    fi
-}
 
 for header in "$include"/ahead/*.h; do
     name=ahead/$(basename "$header")
@@ -39,17 +23,16 @@ for header in "$include"/ahead/*.h; do
     } > "$tmp/alone.c"
     strict="-O2 -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -pedantic -Werror -I$include \
         -c -o $tmp/alone.o"
-    verdict "$name as C11" $cc -std=c11 $strict -x c "$tmp/alone.c"
-    verdict "$name as C++17" $cxx -std=c++17 $strict -x c++ "$tmp/alone.c"
+    check "$name as C11" $cc -std=c11 $strict -x c "$tmp/alone.c"
+    check "$name as C++17" $cxx -std=c++17 $strict -x c++ "$tmp/alone.c"
     [ "$name" = ahead/ahead.h ] ||
-        verdict "$name is in ahead.h" grep -q "^#include <$name>" "$include/ahead/ahead.h"
+        check "$name is in ahead.h" grep -q "^#include <$name>" "$include/ahead/ahead.h"
 done
 
 for header in "$include"/ahead/*.hpp; do
     name=ahead/$(basename "$header")
     printf '#include <%s>\n#include <%s>\n' "$name" "$name" > "$tmp/alone.cc"
-    verdict "$name as C++17" $cxx -std=c++17 $strict "$tmp/alone.cc"
+    check "$name as C++17" $cxx -std=c++17 $strict "$tmp/alone.cc"
 done
 
-echo "$passed passed, $failed failed"
-[ "$passed" -gt 0 ] && [ "$failed" -eq 0 ]
+finish

@@ -5,27 +5,11 @@
 #
 # usage: check_install.sh SOURCE_ROOT BUILD_ROOT MESON CC...
 set -eu
+. "$(dirname "$0")/lib.sh"
 
 source=$1 build=$2 meson=$3
 shift 3
 cc=$*
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0
-
-# verdict WHAT COMMAND...
-verdict()
-{
-    what=$1
-    shift
-    if "$@" > "$tmp/out" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "install: FAILED: $what"
-        sed 's/^/    /' "$tmp/out"
-    fi
-}
 
 # adds_up PROGRAM: it is the first example, and runs.
 printf '\0\0\0\1\0\0\0\2' > "$tmp/two"
@@ -43,28 +27,28 @@ include=$(dirname "$(find "$tmp/root" -path '*/ahead/ahead.h')")
 prefix=$(dirname "$(dirname "$include")")
 
 for file in "$source"/include/ahead/*; do
-    verdict "header $file" cmp "$file" "$include/$(basename "$file")"
+    check "header $file" cmp "$file" "$include/$(basename "$file")"
 done
 for file in "$source"/docs/man/*.[13]; do
-    verdict "page $file" cmp "$file" "$prefix/share/man/man${file##*.}/$(basename "$file")"
+    check "page $file" cmp "$file" "$prefix/share/man/man${file##*.}/$(basename "$file")"
 done
 for name in $(cat "$source/tests/abi/symbols.txt"); do
-    verdict "page of $name" grep -qs "^\\.Nm $name\( ,\)*\$" "$prefix/share/man/man3/$name.3"
+    check "page of $name" grep -qs "^\\.Nm $name\( ,\)*\$" "$prefix/share/man/man3/$name.3"
 done
 for file in "$prefix/share/man/man3/ahead_stream.3" "$lib/libahead.a" "$prefix/share/bash-completion/completions/ahead"; do
-    verdict "$file" test -f "$file"
+    check "$file" test -f "$file"
 done
-verdict "the program runs" env LD_LIBRARY_PATH="$lib" "$prefix/bin/ahead" stat "$tmp/two"
+check "the program runs" env LD_LIBRARY_PATH="$lib" "$prefix/bin/ahead" stat "$tmp/two"
 
 version=$(sed -n 's/^Version: //p' "$lib/pkgconfig/ahead.pc")
 grep -m 1 '^## ' "$source/NEWS.md" > "$tmp/news"
-verdict "NEWS is of this version" grep -q "^## $version\( \|\$\)" "$tmp/news"
+check "NEWS is of this version" grep -q "^## $version\( \|\$\)" "$tmp/news"
 head -n 1 "$source/debian/changelog" > "$tmp/changelog"
-verdict "the Debian packages have this version" grep -q "^libahead ($version)" "$tmp/changelog"
+check "the Debian packages have this version" grep -q "^libahead ($version)" "$tmp/changelog"
 so=$(sed -n 's/^Package: libahead\([0-9][0-9]*\)$/\1/p' "$source/debian/control")
-verdict "the library that they are named for" test -e "$lib/libahead.so.$so"
-verdict "the version of its symbols" grep -qx "AHEAD_$so {" "$source/lib/ahead.map"
-verdict "the version of its symbols, of the package" \
+check "the library that they are named for" test -e "$lib/libahead.so.$so"
+check "the version of its symbols" grep -qx "AHEAD_$so {" "$source/lib/ahead.map"
+check "the version of its symbols, of the package" \
     grep -q "^libahead.so.$so libahead$so " "$source/debian/libahead$so.symbols"
 
 # pkg-config; and the static library, with what it depends on.
@@ -72,14 +56,14 @@ PKG_CONFIG_LIBDIR=$lib/pkgconfig:$(pkg-config --variable pc_path pkg-config)
 PKG_CONFIG_SYSROOT_DIR=
 export PKG_CONFIG_LIBDIR PKG_CONFIG_SYSROOT_DIR
 flags=$(pkg-config --define-variable=prefix="$prefix" --cflags --libs ahead)
-verdict "a program by pkg-config" \
+check "a program by pkg-config" \
     $cc -O1 "$source/examples/01_sum_i32.c" -o "$tmp/by-pkg-config" $flags
-verdict "... runs" adds_up "$tmp/by-pkg-config"
+check "... runs" adds_up "$tmp/by-pkg-config"
 flags=$(pkg-config --define-variable=prefix="$prefix" --static --cflags --libs ahead |
     sed 's/-lahead/-l:libahead.a/')
-verdict "a program with the static library" \
+check "a program with the static library" \
     $cc -O1 "$source/examples/01_sum_i32.c" -o "$tmp/static" $flags
-lib=/nowhere verdict "... runs by itself" adds_up "$tmp/static"
+lib=/nowhere check "... runs by itself" adds_up "$tmp/static"
 lib=$(dirname "$(find "$tmp/root" -name libahead.so)")
 
 # CMake.
@@ -95,22 +79,22 @@ target_link_libraries(shared ahead::ahead)
 add_executable(static 01_sum_i32.c)
 target_link_libraries(static ahead::static)
 END
-    verdict "CMake finds it" cmake -S "$tmp/cmake" -B "$tmp/cmake/build" \
+    check "CMake finds it" cmake -S "$tmp/cmake" -B "$tmp/cmake/build" \
         -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$1"
-    verdict "CMake builds with it" cmake --build "$tmp/cmake/build"
-    verdict "the shared one runs" adds_up "$tmp/cmake/build/shared"
-    verdict "the static one runs" adds_up "$tmp/cmake/build/static"
+    check "CMake builds with it" cmake --build "$tmp/cmake/build"
+    check "the shared one runs" adds_up "$tmp/cmake/build/shared"
+    check "the static one runs" adds_up "$tmp/cmake/build/static"
     # As on a system whose /lib is a link to /usr/lib.
     mkdir "$tmp/merged"
     ln -s "$prefix/lib" "$tmp/merged/lib"
-    verdict "CMake finds it by a link" cmake -S "$tmp/cmake" -B "$tmp/cmake/linked" \
+    check "CMake finds it by a link" cmake -S "$tmp/cmake" -B "$tmp/cmake/linked" \
         -DCMAKE_PREFIX_PATH="$tmp/merged" -DCMAKE_C_COMPILER="$1"
-    verdict "CMake builds with it by a link" cmake --build "$tmp/cmake/linked"
+    check "CMake builds with it by a link" cmake --build "$tmp/cmake/linked"
     sed 's/ahead 0.1/ahead 9.1/' "$tmp/cmake/CMakeLists.txt" > "$tmp/CMakeLists.txt"
     mkdir "$tmp/cmake9"
     mv "$tmp/CMakeLists.txt" "$tmp/cmake9"
-    verdict "CMake refuses another version" sh -c "! cmake -S '$tmp/cmake9' -B '$tmp/cmake9/build' \
-        -DCMAKE_PREFIX_PATH='$prefix' && grep -q 0.1.0 '$tmp/out'"
+    check "CMake refuses another version" sh -c "! cmake -S '$tmp/cmake9' -B '$tmp/cmake9/build' \
+        -DCMAKE_PREFIX_PATH='$prefix' && grep -q 0.1.0 '$tmp/said'"
 else
     echo "SKIPPED: cmake is not installed"
 fi
@@ -125,10 +109,9 @@ executable('consumer', '01_sum_i32.c',
   dependencies: dependency('ahead', fallback: ['ahead', 'ahead_dep']))
 END
 PKG_CONFIG_LIBDIR=$(pkg-config --variable pc_path pkg-config | tr ':' '\n' | grep -v local | paste -sd :)
-verdict "as a subproject: setup" env CC="$cc" "$meson" setup --wrap-mode=forcefallback \
+check "as a subproject: setup" env CC="$cc" "$meson" setup --wrap-mode=forcefallback \
     --buildtype=plain "$tmp/super/build" "$tmp/super"
-verdict "as a subproject: build" "$meson" compile -C "$tmp/super/build" consumer
-verdict "as a subproject: run" adds_up "$tmp/super/build/consumer"
+check "as a subproject: build" "$meson" compile -C "$tmp/super/build" consumer
+check "as a subproject: run" adds_up "$tmp/super/build/consumer"
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+finish

@@ -6,23 +6,16 @@
 #
 # Each program is seeded.c under some runner.
 set -eu
+. "$(dirname "$0")/lib.sh"
 
 source=$1
 shift
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0
 
-# verdict WHAT RC
-verdict()
+# judge WHAT RC: and what the program said, if that is bad.
+judge()
 {
-    if [ "$2" -eq 0 ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "runners: FAILED: $1"
-        sed 's/^/    /' "$tmp/out"
-    fi
+    verdict "$1" "$2"
+    [ "$2" -eq 0 ] || sed 's/^/    /' "$tmp/out"
 }
 
 # counts PASSED FAILED: the closing line, in Criterion's words or in ours.
@@ -40,22 +33,21 @@ for program in "$@"; do
     name=$(basename "$program")
 
     rc=0; "$program" > "$tmp/out" 2>&1 || rc=$?
-    verdict "$name: exit code $rc" $((rc != 1))
+    judge "$name: exit code $rc" $((rc != 1))
     rc=0; counts "$good" $((tests - good - skipped)) || rc=1
-    verdict "$name: the counts" $rc
+    judge "$name: the counts" $rc
     rc=0; grep -q "for no reason" "$tmp/out" || rc=1
-    verdict "$name: why one was skipped" $rc
+    judge "$name: why one was skipped" $rc
     sed -n 's,^/\* \(.*\(got \|is not so\|imed out\).*\) \*/$,\1,p' "$source" > "$tmp/want"
     while read -r line; do
         rc=0; grep -qF "$line" "$tmp/out" || rc=1
-        verdict "$name: $line" $rc
+        judge "$name: $line" $rc
     done < "$tmp/want"
 
     # A program in which nothing was run is no success.
     case $name in *_plain) none=no/such ;; *) none=--filter=no/such ;; esac
     rc=0; "$program" "$none" > "$tmp/out" 2>&1 || rc=$?
-    verdict "$name: exit code $rc where no test was run" $((rc == 0))
+    judge "$name: exit code $rc where no test was run" $((rc == 0))
 done
 
-echo "$passed passed, $failed failed"
-[ "$passed" -gt 0 ] && [ "$failed" -eq 0 ]
+finish

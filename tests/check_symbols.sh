@@ -6,6 +6,7 @@
 #
 # --update writes the list instead: on purpose, in the commit that changes the interface.
 set -eu
+. "$(dirname "$0")/lib.sh"
 
 update=false
 if [ "$1" = --update ]; then
@@ -14,9 +15,6 @@ if [ "$1" = --update ]; then
 fi
 shared=$1 static=$2
 list=$(dirname "$0")/abi/symbols.txt
-
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
 
 # Names that others can link to: not undefined, not the version node.
 names()
@@ -37,19 +35,6 @@ if $update; then
     exit
 fi
 
-passed=0 failed=0
-
-# verdict WHAT RC
-verdict()
-{
-    if [ "$2" -eq 0 ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "symbols: FAILED: $1"
-    fi
-}
-
 # all_ours FILE: it has names, and each begins with ahead_.
 all_ours()
 {
@@ -63,5 +48,4 @@ verdict "the static library defines what does not begin with ahead_, or nothing"
 rc=0; diff -u "$list" "$tmp/shared" || rc=1
 verdict "the exported symbols differ from $list; if that is meant: $0 --update $shared $static" $rc
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+finish

@@ -9,8 +9,8 @@ if ! command -v bash > /dev/null; then
     echo "SKIPPED: bash is not installed"
     exit 77
 fi
+. "$(dirname "$0")/../lib.sh"
 ahead=$(realpath "$1") completion=$2
-passed=0 failed=0
 
 # offers CHOICES WORD...: behind these words, the last of which is being typed.
 offers()
@@ -20,12 +20,9 @@ offers()
     # shellcheck disable=SC2016
     got=$(bash -euc '. "$1"; shift; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _ahead; echo "${COMPREPLY[@]-}"' \
         bash "$completion" "$ahead" "$@")
-    if [ "$got" = "$want" ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "completion: FAILED: ahead $*: got '$got', want '$want'"
-    fi
+    rc=0
+    [ "$got" = "$want" ] || rc=1
+    verdict "ahead $*: got '$got', want '$want'" $rc
 }
 
 offers "cat" c
@@ -47,5 +44,4 @@ for command in $("$ahead" --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
     done
 done
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ] && [ "$passed" -gt 20 ]
+finish && [ "$passed" -gt 20 ]

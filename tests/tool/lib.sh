@@ -1,25 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # lib.sh - what the scripts here share.  Sourced by sh; $1 is the program to be tested.
 
+. "$(dirname "$0")/../lib.sh"
 program=$(realpath "$1")
-passed=0 failed=0
 LC_ALL=C
 export LC_ALL
 
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
-
-# verdict WHAT RC: count.
-verdict()
-{
-    if [ "$2" -eq 0 ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "${0##*/}: FAILED: $1"
-    fi
-}
 
 # is WHAT GOT WANTED
 is()
@@ -89,11 +76,4 @@ until_line()
 megabytes()
 {
     seq 1000000 9999999 | head -c "$(($1 << 20))" > "$2"
-}
-
-# What the last command of a script is: the count, and whether it is good.
-finish()
-{
-    echo "$passed passed, $failed failed"
-    [ "$passed" -gt 0 ] && [ "$failed" -eq 0 ]
 }
