@@ -399,6 +399,45 @@ Test(source_pipe, descriptor_without_poll_is_read_all_the_same)
     close_link(&l);
 }
 
+static unsigned polls_without_memory;
+
+static int poll_without_memory(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+    if (polls_without_memory == 0)
+        return real_poll(fds, n, timeout_ms);
+    polls_without_memory--;
+    errno = ENOMEM;
+    return -1;
+}
+
+/* A poll that could not look is no reason to read, which would find the end of a
+ * FIFO whose writer is still to come. */
+Test(source_pipe, poll_without_memory_is_asked_again)
+{
+    char path[] = "/tmp/test_source_pipe.XXXXXX";
+    struct link l = { .peer = -1 };
+    struct ahead_error err = { .status = AHEAD_OK };
+    uint8_t byte;
+
+    close(mkstemp(path));
+    unlink(path);
+    expect_int(mkfifo(path, 0600), 0);
+    expect_status(ahead_source_path_flags(&l.src, path, AHEAD_FD_LAZY), AHEAD_OK);
+    on_poll = poll_without_memory;
+    polls_without_memory = 1000;
+    expect_int(l.src.ops->read(l.src.ctx, &byte, 1, &err), -1);
+    expect_int(errno, EAGAIN);
+    expect_status(err.status, AHEAD_OK);
+    l.peer = open(path, O_WRONLY);
+    expect_true(l.peer >= 0);
+    polls_without_memory = 3;
+    send_pattern(l.peer, 0, 10);
+    expect_read(l.src, 0, 10);
+    close(l.peer);
+    expect_close(l.src);
+    unlink(path);
+}
+
 static int poll_lies(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
     (void)n, (void)timeout_ms;

@@ -44,8 +44,8 @@ struct pipe {
     uint64_t bytes;         /* token: read so far */
 };
 
-/* What a poll() has to tell. */
-enum news { NOTHING, INPUT, INTERRUPTED };
+/* What a poll() has to tell.  NO_NEWS: it had no memory to look with. */
+enum news { NOTHING, INPUT, INTERRUPTED, NO_NEWS };
 
 static void watch(const struct pipe *p, struct pollfd fds[2])
 {
@@ -53,18 +53,20 @@ static void watch(const struct pipe *p, struct pollfd fds[2])
     fds[1] = (struct pollfd){ .fd = p->wake.poll_fd, .events = POLLIN };
 }
 
-/* What a poll that returned n means. */
+/* What a poll that returned n means.  One that cannot be had says INPUT: the
+ * read has to tell. */
 static enum news tell_news(const struct pollfd fds[2], int n)
 {
+    if (n < 0 && errno == EINTR)
+        return NOTHING;
     if (n < 0)
-        return errno == EINTR ? NOTHING : INPUT;
+        return errno == EAGAIN || errno == ENOMEM ? NO_NEWS : INPUT;
     if (fds[1].revents)
         return INTERRUPTED;
     return fds[0].revents ? INPUT : NOTHING;
 }
 
-/* Waits up to timeout_ms, -1 for ever.  NOTHING comes earlier after a signal.
- * A poll that fails says INPUT: the read has to tell. */
+/* Waits up to timeout_ms, -1 for ever.  NOTHING comes earlier after a signal. */
 static enum news wait_for_news(struct pipe *p, int timeout_ms)
 {
     struct pollfd fds[2];
@@ -121,19 +123,20 @@ static ssize_t pipe_read(void *ctx, void *dst, size_t len, struct ahead_error *e
         len = AHEAD_FD_CALL_BYTES;
     while (misses < MISSES) {
         enum news news = wait_for_news(p, -1);
-        ssize_t n;
+        ssize_t n = -1;
 
         if (news == NOTHING)
             continue;
         if (news == INTERRUPTED)
             return ahead_fd_read_failed(err, ECANCELED, len, p->bytes);
-        n = read_some(p, dst, len);
+        if (news == INPUT)
+            n = read_some(p, dst, len);
         if (n >= 0) {
             p->drained = (size_t)n < len;
             p->bytes += (uint64_t)n;
             return n;
         }
-        if (errno == EAGAIN || errno == EWOULDBLOCK)
+        if (news == NO_NEWS || errno == EAGAIN || errno == EWOULDBLOCK)
             misses++;
         else if (errno != EINTR)
             return ahead_fd_read_failed(err, errno, len, p->bytes);
