@@ -147,14 +147,18 @@ enum ahead_status ahead_source_range(struct ahead_source *out, int fd, uint64_t 
 }
 
 /* A source over a path that is not opened yet.  stat(2) says what it will be;
- * what is not there yet will be a regular file. */
+ * what is not there yet, or out of reach, will be a regular file.  One that
+ * could not look at all says nothing about the path. */
 static enum ahead_status promise(struct ahead_source *out, struct ahead_fd *d, unsigned flags)
 {
     struct ahead_fd_range whole = { .end = INT64_MAX };
     struct stat st;
 
-    if (stat(d->path, &st))
+    if (stat(d->path, &st)) {
+        if (errno == EIO || errno == ENOMEM)
+            return AHEAD_IO;
         st = (struct stat){ .st_mode = S_IFREG };
+    }
     if (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode) || S_ISDIR(st.st_mode))
         return ahead_regular_open(out, d, &st, whole, flags);
     return flags & HINTS ? AHEAD_UNSUPPORTED : ahead_pipe_open(out, d);

@@ -30,10 +30,13 @@ void ahead_wake_ring(const struct ahead_wake *w)
 {
     const uint64_t one = 1;
     int saved = errno;
+    ssize_t n;
 
-    /* It fails only if it is full, and then it has been rung. */
-    if (write(w->ring_fd, &one, sizeof one) < 0)
-        errno = saved;
+    /* Else it fails only if it is full, and then it has been rung. */
+    do
+        n = write(w->ring_fd, &one, sizeof one);
+    while (n < 0 && errno == EINTR);
+    errno = saved;
 }
 
 void ahead_wake_destroy(struct ahead_wake *w)
