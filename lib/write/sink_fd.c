@@ -122,6 +122,8 @@ static ssize_t file_write(void *ctx, const void *src, size_t len, struct ahead_e
     do
         n = write_quietly(f, src, len);
     while (n < 0 && errno == EINTR);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return -1; /* the writer waits a while */
     if (n < 0)
         return failed(f, errno, len, err);
     f->bytes += (uint64_t)n;
