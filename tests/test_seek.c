@@ -371,6 +371,26 @@ Test(seek, past_a_fault_that_is_gone_reads_on)
     }
 }
 
+/* The place of the fault is no byte at hand: the source is asked again. */
+Test(seek, to_where_a_fault_was_met_tries_again)
+{
+    for (each_mode(m)) {
+        struct script sc = { .step = STEPS(PIECES(100, 8), ERRNO_ONCE(EIO), PIECES(100, 8)),
+                             .has = HAS_SEEK };
+        struct ahead_stream *s = open_mode(&sc, m, 32);
+
+        expect_note("%s", m->name);
+        expect_pattern(s, 0, 100);
+        expect_ending(s, AHEAD_IO, EIO, 100);
+        expect_status(ahead_seek(s, 100), AHEAD_OK);
+        expect_status(ahead_error(s)->status, AHEAD_OK);
+        expect_pattern(s, 100, 100);
+        expect_ending(s, AHEAD_EOF, 0, 200);
+        expect_status(ahead_close(s), AHEAD_OK);
+        expect_str(script_closing_verdict(&sc), "ok");
+    }
+}
+
 Test(seek, does_not_outlive_a_cancel)
 {
     for (each_mode(m)) {

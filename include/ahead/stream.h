@@ -159,11 +159,11 @@ ahead_skip(struct ahead_stream *s, uint64_t n, uint64_t *skipped);
  * bytes at hand nothing is asked of the source and nothing is lost.  Elsewhere
  * waits for pieces that are being made, then asks the source.
  *
- * AHEAD_OK clears an ending (but not a cancel).  Past the end it is AHEAD_OK
- * too if the source takes it, and the next read says AHEAD_EOF.  Refused
- * (AHEAD_UNSUPPORTED, AHEAD_INVALID, AHEAD_IO of the seek itself) it changes
- * nothing: position and bytes at hand stay.  AHEAD_CANCELLED; AHEAD_TIMEDOUT:
- * nothing changed. */
+ * AHEAD_OK clears an ending (but not a cancel): where a fault was met the source
+ * is asked again.  Past the end it is AHEAD_OK too if the source takes it, and
+ * the next read says AHEAD_EOF.  Refused (AHEAD_UNSUPPORTED, AHEAD_INVALID,
+ * AHEAD_IO of the seek itself) it changes nothing: position and bytes at hand
+ * stay.  AHEAD_CANCELLED; AHEAD_TIMEDOUT: nothing changed. */
 AHEAD_API AHEAD_NODISCARD enum ahead_status ahead_seek(struct ahead_stream *s, uint64_t offset);
 
 /* The position of the next unread byte, from the start of what the source

@@ -464,6 +464,13 @@ static bool seek_at_hand(struct ahead_core *c, uint64_t offset)
     return true;
 }
 
+/* Whether the reader asks to go where it has met a fault, by a source that may
+ * have got over it. */
+static bool tries_again(struct ahead_core *c, uint64_t offset)
+{
+    return c->reached && offset == c->end_offset && c->src.ops->seek && ahead_swap_failed(&c->swap);
+}
+
 /* Has the source moved by `move`, with nobody else in it. */
 static enum ahead_status seek_source(struct ahead_core *c, uint64_t offset)
 {
@@ -514,7 +521,7 @@ static enum ahead_status core_seek(struct ahead_core *c, uint64_t offset)
         return fail_forked(c);
     if (ahead_swap_cancelled(&c->swap))
         return ahead_core_fail(c, AHEAD_CANCELLED, "the stream was cancelled");
-    if (seek_at_hand(c, offset))
+    if (!tries_again(c, offset) && seek_at_hand(c, offset))
         return AHEAD_OK;
     if (!c->src.ops->seek)
         return ahead_core_fail(c, AHEAD_UNSUPPORTED,
