@@ -216,7 +216,7 @@ Test(spill_writer, unwinds_from_every_failing_step)
     bool failed = true;
 
     for (int step = 1; failed; step++) {
-        struct fake_sink fs = { .bytes = malloc(100), .cap = 100 };
+        struct fake_sink fs = { .bytes = malloc(100), .cap = 100, .has_finish = true };
         struct ahead_writer *w = fake_open(&fs, NULL);
         struct ahead_spill_writer *sw;
         enum ahead_status st;
@@ -229,10 +229,26 @@ Test(spill_writer, unwinds_from_every_failing_step)
         else
             OK(ahead_spill_writer_close(sw));
         expect_size(fs.len, st ? 0 : 4);
+        expect_int(fs.finishes, !st); /* what is given up must not look whole */
         free(fs.bytes);
         fs.bytes = NULL;
         fs.len = 0;
         expect_fake(&fs, 0);
         expect_int(live, 0);
     }
+}
+
+Test(spill_writer, open_over_a_writer_that_has_failed_says_why)
+{
+    struct fake_sink fs = { .fails = true, .fail_errno = ENOSPC };
+    struct ahead_writer *w = fake_open(&fs, NULL);
+    struct ahead_spill_writer *sw;
+
+    OK(ahead_write_u8(w, 1));
+    expect_status(ahead_writer_flush(w), AHEAD_IO);
+    errno = 0;
+    expect_status(ahead_spill_writer_open(&sw, w, 1), AHEAD_IO);
+    expect_int(errno, ENOSPC);
+    expect_true(!sw);
+    expect_fake(&fs, 0);
 }

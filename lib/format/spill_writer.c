@@ -5,6 +5,7 @@
 
 #include "error.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 struct ahead_spill_writer {
@@ -13,6 +14,17 @@ struct ahead_spill_writer {
     bool failed; /* for good: `error` is that */
     struct ahead_error error;
 };
+
+/* Cancelled first: what is closed here must not be ended as if it were whole. */
+static enum ahead_status refuse(struct ahead_writer *w, enum ahead_status st)
+{
+    int os_errno = ahead_writer_error(w)->os_errno;
+
+    ahead_writer_cancel(w);
+    ahead_writer_close(w);
+    errno = os_errno;
+    return ahead_fail_errno(st);
+}
 
 enum ahead_status
 ahead_spill_writer_open(struct ahead_spill_writer **out, struct ahead_writer *w, uint32_t count)
@@ -28,8 +40,7 @@ ahead_spill_writer_open(struct ahead_spill_writer **out, struct ahead_writer *w,
     }
     if (st) {
         free(sw);
-        ahead_writer_close(w);
-        return ahead_fail_errno(st);
+        return refuse(w, st);
     }
     *sw = (struct ahead_spill_writer){ .w = w, .count = count };
     sw->error.source_offset = AHEAD_NO_OFFSET;
