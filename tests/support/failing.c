@@ -21,6 +21,7 @@ static atomic_bool always[FAILING_KINDS];
 static atomic_bool ours[FD_MAX]; /* whether a wrapped call gave this descriptor */
 static atomic_int steps_left;    /* 0: no step is set, or it was reached */
 static atomic_bool reached;
+int (*on_failing)(const char *call);
 
 bool fail_step(int n)
 {
@@ -38,19 +39,21 @@ int live_of(enum failing_kind kind)
     return atomic_load(&live_by_kind[kind]);
 }
 
-/* Whether this call is to fail. */
-static bool fails(enum failing_kind kind)
+/* The error of this call, `error` unless the test has another; 0: it is made. */
+static int failure(const char *wrapper, enum failing_kind kind, int error)
 {
     int left = atomic_load(&steps_left);
 
+    if (on_failing)
+        return on_failing(wrapper + sizeof "__wrap_" - 1);
     if (atomic_load(&always[kind]))
-        return true;
+        return error;
     while (left > 0 && !atomic_compare_exchange_weak(&steps_left, &left, left - 1))
         ;
     if (left != 1)
-        return false;
+        return 0;
     atomic_store(&reached, true);
-    return true;
+    return error;
 }
 
 static void count(enum failing_kind kind, int n)
@@ -93,13 +96,13 @@ static void *no_memory(void)
 }
 
 /* Whether an allocation of so many bytes is to fail. */
-static bool fails_memory(size_t size)
+static bool fails_memory(const char *wrapper, size_t size)
 {
     size_t old = atomic_load(&largest);
 
     while (old < size && !atomic_compare_exchange_weak(&largest, &old, size))
         ;
-    return fails(FAILING_MEMORY);
+    return failure(wrapper, FAILING_MEMORY, ENOMEM);
 }
 
 static void gain_bytes(void *p)
@@ -128,12 +131,12 @@ static void *memory(void *p)
 
 void *__wrap_malloc(size_t size)
 {
-    return fails_memory(size) ? no_memory() : memory(__real_malloc(size));
+    return fails_memory(__func__, size) ? no_memory() : memory(__real_malloc(size));
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
-    return fails_memory(n * size) ? no_memory() : memory(__real_calloc(n, size));
+    return fails_memory(__func__, n * size) ? no_memory() : memory(__real_calloc(n, size));
 }
 
 void *__wrap_realloc(void *p, size_t size)
@@ -144,7 +147,7 @@ void *__wrap_realloc(void *p, size_t size)
         return __wrap_malloc(size);
     if (size == 0)
         abort(); /* what that does differs between systems: ours never does it */
-    if (fails_memory(size))
+    if (fails_memory(__func__, size))
         return no_memory();
     lose_bytes(p);
     grown = __real_realloc(p, size);
@@ -154,7 +157,7 @@ void *__wrap_realloc(void *p, size_t size)
 
 int __wrap_posix_memalign(void **out, size_t align, size_t size)
 {
-    int error = fails_memory(size) ? ENOMEM : __real_posix_memalign(out, align, size);
+    int error = fails_memory(__func__, size) ? ENOMEM : __real_posix_memalign(out, align, size);
 
     if (!error)
         memory(*out);
@@ -163,17 +166,18 @@ int __wrap_posix_memalign(void **out, size_t align, size_t size)
 
 void *__wrap_aligned_alloc(size_t align, size_t size)
 {
-    return fails_memory(size) ? no_memory() : memory(__real_aligned_alloc(align, size));
+    return fails_memory(__func__, size) ? no_memory() : memory(__real_aligned_alloc(align, size));
 }
 
 char *__wrap_strdup(const char *s)
 {
-    return fails_memory(strlen(s) + 1) ? no_memory() : memory(__real_strdup(s));
+    return fails_memory(__func__, strlen(s) + 1) ? no_memory() : memory(__real_strdup(s));
 }
 
 char *__wrap_strndup(const char *s, size_t len)
 {
-    return fails_memory(strnlen(s, len) + 1) ? no_memory() : memory(__real_strndup(s, len));
+    return fails_memory(__func__, strnlen(s, len) + 1) ? no_memory()
+                                                       : memory(__real_strndup(s, len));
 }
 
 void __wrap_free(void *p)
@@ -202,9 +206,9 @@ int __real_pthread_cond_destroy(pthread_cond_t *c);
 
 int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, thread_main *run, void *arg)
 {
-    return fails(FAILING_THREAD)
-               ? EAGAIN
-               : acquired(FAILING_THREAD, __real_pthread_create(t, attr, run, arg));
+    int error = failure(__func__, FAILING_THREAD, EAGAIN);
+
+    return error ? error : acquired(FAILING_THREAD, __real_pthread_create(t, attr, run, arg));
 }
 
 int __wrap_pthread_join(pthread_t t, void **result)
@@ -230,8 +234,9 @@ int __wrap_pthread_detach(pthread_t t)
 
 int __wrap_pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr)
 {
-    return fails(FAILING_MUTEX) ? ENOMEM
-                                : acquired(FAILING_MUTEX, __real_pthread_mutex_init(m, attr));
+    int error = failure(__func__, FAILING_MUTEX, ENOMEM);
+
+    return error ? error : acquired(FAILING_MUTEX, __real_pthread_mutex_init(m, attr));
 }
 
 int __wrap_pthread_mutex_destroy(pthread_mutex_t *m)
@@ -241,7 +246,9 @@ int __wrap_pthread_mutex_destroy(pthread_mutex_t *m)
 
 int __wrap_pthread_cond_init(pthread_cond_t *c, const pthread_condattr_t *attr)
 {
-    return fails(FAILING_COND) ? ENOMEM : acquired(FAILING_COND, __real_pthread_cond_init(c, attr));
+    int error = failure(__func__, FAILING_COND, ENOMEM);
+
+    return error ? error : acquired(FAILING_COND, __real_pthread_cond_init(c, attr));
 }
 
 int __wrap_pthread_cond_destroy(pthread_cond_t *c)
@@ -276,13 +283,17 @@ static int descriptor(int fd)
 
 int __wrap_eventfd(unsigned count, int flags)
 {
-    return fails(FAILING_DESCRIPTOR) ? failed(EMFILE) : descriptor(__real_eventfd(count, flags));
+    int error = failure(__func__, FAILING_DESCRIPTOR, EMFILE);
+
+    return error ? failed(error) : descriptor(__real_eventfd(count, flags));
 }
 
 int __wrap_pipe2(int fd[2], int flags)
 {
-    if (fails(FAILING_DESCRIPTOR))
-        return failed(EMFILE);
+    int error = failure(__func__, FAILING_DESCRIPTOR, EMFILE);
+
+    if (error)
+        return failed(error);
     if (__real_pipe2(fd, flags))
         return -1;
     descriptor(fd[0]);
@@ -298,41 +309,51 @@ static mode_t mode_of(int flags, va_list args)
 
 int __wrap_open(const char *path, int flags, ...)
 {
+    int error = failure(__func__, FAILING_DESCRIPTOR, EMFILE);
     va_list args;
     mode_t mode;
 
     va_start(args, flags);
     mode = mode_of(flags, args);
     va_end(args);
-    return fails(FAILING_DESCRIPTOR) ? failed(EMFILE) : descriptor(__real_open(path, flags, mode));
+    return error ? failed(error) : descriptor(__real_open(path, flags, mode));
 }
 
 int __wrap_open64(const char *path, int flags, ...)
 {
+    int error = failure(__func__, FAILING_DESCRIPTOR, EMFILE);
     va_list args;
     mode_t mode;
 
     va_start(args, flags);
     mode = mode_of(flags, args);
     va_end(args);
-    return fails(FAILING_DESCRIPTOR) ? failed(EMFILE)
-                                     : descriptor(__real_open64(path, flags, mode));
+    return error ? failed(error) : descriptor(__real_open64(path, flags, mode));
 }
 
-/* Before the call: once closed, the number may be another thread's at once. */
+/* Before the call: once closed, the number may be another thread's at once.  What
+ * fails has closed it all the same; only a hook lets it fail. */
 int __wrap_close(int fd)
 {
+    int error = on_failing ? on_failing("close") : 0;
+    int rc;
+
     if (fd >= 0 && fd < FD_MAX && atomic_exchange(&ours[fd], false))
         count(FAILING_DESCRIPTOR, -1);
-    return __real_close(fd);
+    rc = __real_close(fd);
+    return rc == 0 && error ? failed(error) : rc;
 }
 
 int __wrap_fstat(int fd, struct stat *st)
 {
-    return fails(FAILING_STAT) ? failed(EIO) : __real_fstat(fd, st);
+    int error = failure(__func__, FAILING_STAT, EIO);
+
+    return error ? failed(error) : __real_fstat(fd, st);
 }
 
 int __wrap_fstat64(int fd, struct stat *st)
 {
-    return fails(FAILING_STAT) ? failed(EIO) : __real_fstat64(fd, st);
+    int error = failure(__func__, FAILING_STAT, EIO);
+
+    return error ? failed(error) : __real_fstat64(fd, st);
 }

@@ -41,6 +41,11 @@ bool fail_step(int n);
 /* Let every call of a kind fail, or no longer.  Not counted as steps. */
 void fail_always(enum failing_kind kind, bool fails);
 
+/* Asked before each wrapped call, and each close(), by the name of the function:
+ * the errno with which it is to fail, or 0; takes the place of the two above.
+ * NULL: nobody is asked.  Set while no other thread makes calls. */
+extern int (*on_failing)(const char *call);
+
 /* Acquired and not yet released, in all and of a kind: allocations, threads
  * neither joined nor detached, locks, descriptors (those that a wrapped call
  * gave). */
