@@ -542,6 +542,12 @@ Test(pool_writer, shares_are_fair)
         OK(ahead_writer_close(w[i]));
         expect_fake(&fs[i], 1200000 + (i == 0) * MIB);
     }
+    fs[0] = (struct fake_sink){ .most = 0 };
+    w[0] = fake_open(&fs[0], &opt);
+    OK(write_on(w[0], MIB));
+    expect_true(stats(w[0]).buffer_bytes > 100 * KIB); /* alone again */
+    OK(ahead_writer_close(w[0]));
+    expect_fake(&fs[0], MIB);
     close_pool(p);
 }
 
@@ -549,10 +555,10 @@ Test(pool_writer, shares_are_fair)
 
 static int in_child(struct ahead_pool *p, struct ahead_writer *w)
 {
-    struct ahead_sink sink = { .ops = NULL };
+    struct fake_sink fs = { .most = 0 };
     struct ahead_writer *other;
 
-    if (ahead_writer_open(&other, sink, &(struct ahead_options){ .pool = p }) != AHEAD_INVALID)
+    if (ahead_writer_open(&other, fake_sink(&fs), &(struct ahead_options){ .pool = p }) != AHEAD_INVALID)
         return 1;
     if (ahead_writer_close(w) != AHEAD_INVALID)
         return 2;
