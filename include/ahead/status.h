@@ -36,7 +36,7 @@ AHEAD_API const char *ahead_version(void);
 /* How a call ended, and what can be done about it.
  *
  * EOF, TRUNCATED, CORRUPT, LIMIT, UNSUPPORTED, IO, NOMEM and CANCELLED of an
- * input are its *ending*: every byte before it has been delivered, and every
+ * input are its ending: every byte before it has been delivered, and every
  * later call says the same again.  What a call says of its own value only (the
  * TRUNCATED of an integer that the end cuts short, the LIMIT of a peek) is no
  * ending, and a smaller request may still succeed. */
