@@ -59,6 +59,26 @@ flags=$(pkg-config --define-variable=prefix="$prefix" --cflags --libs ahead)
 check "a program by pkg-config" \
     $cc -O1 "$source/examples/01_sum_i32.c" -o "$tmp/by-pkg-config" $flags
 check "... runs" adds_up "$tmp/by-pkg-config"
+if command -v c++ > /dev/null; then
+    cat > "$tmp/sum.cc" << 'END'
+#include <ahead/ahead.hpp>
+#include <iostream>
+
+int main(int, char **argv)
+{
+    ahead::stream s(ahead::source::path(argv[1]));
+    std::int64_t count = 0, sum = 0;
+
+    for (std::int32_t v; s.read_i32_be(v); count++)
+        sum += v;
+    std::cout << count << " integers, sum " << sum << std::endl;
+}
+END
+    check "a program in C++" c++ -std=c++17 -O1 "$tmp/sum.cc" -o "$tmp/by-c++" $flags
+    check "... runs" adds_up "$tmp/by-c++"
+else
+    echo "SKIPPED: there is no C++ compiler"
+fi
 flags=$(pkg-config --define-variable=prefix="$prefix" --static --cflags --libs ahead |
     sed 's/-lahead/-l:libahead.a/')
 check "a program with the static library" \
