@@ -94,6 +94,17 @@ Test(pace, for_what_takes_less_than_the_start_of_a_thread_none_comes)
     expect_true(ahead_pace_wants_thread(&p, now, at, MIB));
 }
 
+Test(pace, of_an_unknown_rest_as_much_is_expected_as_was_read)
+{
+    struct ahead_pace p = { 0 };
+    uint64_t now = 1, at = 0;
+
+    read_alone(&p, &now, &at, 4, 0.1, 0.1);
+    expect_true(!ahead_pace_wants_thread(&p, now, at, UINT64_MAX)); /* 0.8 ms */
+    read_alone(&p, &now, &at, 4, 0.1, 0.1);
+    expect_true(ahead_pace_wants_thread(&p, now, at, UINT64_MAX)); /* 1.7 ms */
+}
+
 Test(pace, small_buffers_are_not_looked_after)
 {
     expect_true(!ahead_pace_applies(17));
@@ -119,7 +130,7 @@ Test(pace, a_reader_that_waits_and_was_faster_alone_is_alone_again_and_tries_now
     unsigned alone;
 
     read_alone(&p, &now, &at, 4, 0.1, 0.06); /* 0.16 ns a byte */
-    expect_true(ahead_pace_wants_thread(&p, now, at, UINT64_MAX));
+    expect_true(ahead_pace_wants_thread(&p, now, at, 1024 * MIB));
 
     /* Three stretches that wait, behind the one that is timed from and the warm-up. */
     expect_u64(stretches(&p, &now, &at, &waited, 0.3, 0.8, false, 100), 5);
@@ -165,7 +176,7 @@ Test(pace, a_reader_that_hardly_waits_stays_together)
     uint64_t now = 1, at = 0, waited = 0;
 
     read_alone(&p, &now, &at, 4, 0.1, 0.06);
-    expect_true(ahead_pace_wants_thread(&p, now, at, UINT64_MAX));
+    expect_true(ahead_pace_wants_thread(&p, now, at, 1024 * MIB));
     expect_u64(stretches(&p, &now, &at, &waited, 0.3, 0.3, false, 1000), 1000);
 }
 

@@ -23,8 +23,8 @@ public final class ReadAhead {
         BufferedReader words = new BufferedReader(new InputStreamReader(System.in));
 
         for (String word; (word = words.readLine()) != null; ) {
-            InputStream in =
-                LZ4BlockInputStream.newBuilder().build(new NioBufferedFileInputStream(file, BUFFER_BYTES));
+            InputStream in = new LZ4BlockInputStream(new NioBufferedFileInputStream(file, BUFFER_BYTES));
+
             if (word.equals("ahead"))
                 in = new ReadAheadInputStream(in, BUFFER_BYTES);
             System.out.println(Long.toUnsignedString(sum(in, values)));

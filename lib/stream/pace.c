@@ -77,7 +77,9 @@ bool ahead_pace_wants_thread(struct ahead_pace *p, uint64_t now_ns, uint64_t off
 
     p->alone = ns_per_byte(p, now_ns, offset);
     reader = ns_per_byte(p, now_ns - source, offset);
-    if ((left < UINT64_MAX && (double)left * p->alone < WORTH_NS) ||
+    if (left == UINT64_MAX)
+        left = offset; /* of what has no known end, as much is to be expected as there was */
+    if ((double)left * p->alone < WORTH_NS ||
         (p->alone < FAST_NS_PER_BYTE && reader < HAND_OVER_NS_PER_BYTE)) {
         begin_stretch(p, now_ns, offset);
         return false;

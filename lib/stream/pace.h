@@ -2,7 +2,9 @@
 /* pace.h - whether the second thread pays.
  *
  * Starting it, and backing its memory, takes as long as reading a few MiB of a
- * cached file: it comes only if what is left takes longer.
+ * cached file: it comes only if what is left takes longer.  Where that is not
+ * known, as much is expected as has been read: so it costs no more than was
+ * spent without it, and what is short is over before it comes.
  *
  * Over a source that cannot be split, a reader that does next to nothing with
  * the bytes gains nothing by a second thread, and what a fast source writes has
