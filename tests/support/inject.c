@@ -57,6 +57,7 @@ static const struct call calls[] = {
     { "strdup", INJECT_MEMORY, { TOLD(ENOMEM) } },
     { "strndup", INJECT_MEMORY, { TOLD(ENOMEM) } },
     { "LZ4F_createCompressionContext", INJECT_MEMORY, { TOLD(ENOMEM) } },
+    { "LZ4F_compressBegin", INJECT_MEMORY, { TOLD(ENOMEM) } },
     { "XXH32_createState", INJECT_MEMORY, { TOLD(ENOMEM) } },
     { "fopencookie", INJECT_MEMORY, { TOLD(ENOMEM) } },
 
@@ -363,13 +364,23 @@ XXH32_state_t *__wrap_XXH32_createState(void)
     return inject("XXH32_createState") ? NULL : __real_XXH32_createState();
 }
 
+/* Of liblz4: an allocation failed. */
+#define LZ4F_NO_MEMORY ((size_t)-9)
+
 LZ4F_errorCode_t __real_LZ4F_createCompressionContext(LZ4F_cctx **out, unsigned version);
 LZ4F_errorCode_t __wrap_LZ4F_createCompressionContext(LZ4F_cctx **out, unsigned version);
 LZ4F_errorCode_t __wrap_LZ4F_createCompressionContext(LZ4F_cctx **out, unsigned version)
 {
-    const LZ4F_errorCode_t allocation_failed = (LZ4F_errorCode_t)-9;
-
     return inject("LZ4F_createCompressionContext")
-               ? allocation_failed
+               ? LZ4F_NO_MEMORY
                : __real_LZ4F_createCompressionContext(out, version);
+}
+
+/* Allocates what the preferences ask for. */
+size_t __real_LZ4F_compressBegin(LZ4F_cctx *c, void *dst, size_t cap, const LZ4F_preferences_t *p);
+size_t __wrap_LZ4F_compressBegin(LZ4F_cctx *c, void *dst, size_t cap, const LZ4F_preferences_t *p);
+size_t __wrap_LZ4F_compressBegin(LZ4F_cctx *c, void *dst, size_t cap, const LZ4F_preferences_t *p)
+{
+    return inject("LZ4F_compressBegin") ? LZ4F_NO_MEMORY
+                                        : __real_LZ4F_compressBegin(c, dst, cap, p);
 }
