@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_detect.c - formats told by their first bytes, and what is made of them. */
-#include <ahead/lz4.h>
+#include <ahead/ahead.h>
 
 #include "support/decode_lz4.h"
 #include "support/script.h"
@@ -244,4 +244,97 @@ Test(detect, again_and_again_until_the_bytes_are_there)
     expect_int(found, AHEAD_FORMAT_LZ4_BLOCK);
     src.ops->close(src.ctx, &err);
     expect_str(script_closing_verdict(&sc), "ok");
+}
+
+/* ---- plain bytes behind a detection: a pipe is waited for and stopped as if it were alone ---- */
+
+/* A stream over a pipe of ten bytes so far; *peer is its other end. */
+static struct ahead_stream *open_piped(int *peer, const struct ahead_options *opt)
+{
+    struct ahead_source src;
+    struct ahead_stream *s;
+    enum ahead_format found;
+    int end[2];
+
+    expect_int(pipe(end), 0);
+    expect_int(write(end[1], "plain text", 10), 10);
+    expect_status(ahead_source_fd(&src, end[0], AHEAD_FD_CLOSE), AHEAD_OK);
+    expect_status(ahead_source_detect(&src, src, NULL, &found), AHEAD_OK);
+    expect_int(found, AHEAD_FORMAT_PLAIN);
+    expect_true(src.ops->ready(src.ctx));
+    expect_u64(src.ops->remaining(src.ctx), UINT64_MAX);
+    expect_status(ahead_open(&s, src, opt), AHEAD_OK);
+    *peer = end[1];
+    return s;
+}
+
+static void expect_text(struct ahead_stream *s, const char *want)
+{
+    char text[16] = "";
+
+    expect_status(ahead_read_full(s, text, strlen(want), NULL), AHEAD_OK);
+    expect_str(text, want);
+}
+
+Test(detect, plain_pipe_is_waited_for_up_to_a_limit)
+{
+    for (unsigned flags = 0; flags <= AHEAD_SYNC; flags += AHEAD_SYNC) {
+        const struct ahead_options opt = { .read_timeout_ms = 20, .flags = flags };
+        int peer;
+        struct ahead_stream *s = open_piped(&peer, &opt);
+        uint8_t byte;
+
+        expect_text(s, "plain text");
+        /* With AHEAD_SYNC only a pipe that is the stream's own keeps the limit. */
+        if (!flags)
+            expect_status(ahead_read_u8(s, &byte), AHEAD_TIMEDOUT);
+        expect_int(write(peer, " and more", 9), 9);
+        expect_text(s, " and more");
+        close(peer);
+        expect_status(ahead_read_u8(s, &byte), AHEAD_EOF);
+        expect_status(ahead_close(s), AHEAD_OK);
+    }
+}
+
+Test(detect, plain_pipe_is_left_by_a_cancel)
+{
+    const struct ahead_options opt = { .flags = AHEAD_EAGER };
+    int peer;
+    struct ahead_stream *s = open_piped(&peer, &opt);
+    uint8_t byte;
+
+    expect_text(s, "plain text");
+    ahead_cancel(s);
+    expect_status(ahead_read_u8(s, &byte), AHEAD_CANCELLED);
+    expect_status(ahead_close(s), AHEAD_OK);
+    close(peer);
+}
+
+/* What is known of the rest counts from the first byte that was looked at. */
+Test(detect, plain_rest_is_what_was_looked_at_and_what_follows)
+{
+    struct script sc = { .step = STEPS(PIECES(100, 8)), .has = HAS_REMAINING };
+    struct ahead_source src;
+    struct ahead_stream *s;
+    uint64_t size;
+
+    expect_status(ahead_source_detect(&src, script_source(&sc), NULL, NULL), AHEAD_OK);
+    expect_u64(src.ops->remaining(src.ctx), 100);
+    expect_status(ahead_open(&s, src, NULL), AHEAD_OK);
+    expect_status(ahead_size(s, &size), AHEAD_OK);
+    expect_u64(size, 100);
+    expect_status(ahead_close(s), AHEAD_OK);
+    expect_str(script_closing_verdict(&sc), "ok");
+}
+
+Test(detect, plain_rest_of_an_input_that_has_ended_is_what_was_looked_at)
+{
+    static const uint8_t part_of_a_magic[] = { 0x04, 0x22, 0x4d };
+    struct script sc = { .step = STEPS(BYTES(3)), .data = part_of_a_magic };
+    struct ahead_source src;
+    struct ahead_error err;
+
+    expect_status(ahead_source_detect(&src, script_source(&sc), NULL, NULL), AHEAD_OK);
+    expect_u64(src.ops->remaining(src.ctx), 3);
+    expect_status(src.ops->close(src.ctx, &err), AHEAD_OK);
 }

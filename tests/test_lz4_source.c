@@ -591,6 +591,52 @@ Test(lz4_source, seek_needs_an_input_that_seeks)
     }
 }
 
+/* What a function of the caller's leaves out is filled in. */
+static enum ahead_status
+skip_ten(void *ctx, uint64_t n, uint64_t *skipped, struct ahead_error *err)
+{
+    struct feed *f = ctx;
+
+    (void)n, (void)err;
+    f->pos += 10;
+    *skipped = 10;
+    return AHEAD_LIMIT;
+}
+
+static enum ahead_status seek_nowhere(void *ctx, uint64_t offset, struct ahead_error *err)
+{
+    (void)ctx, (void)offset, (void)err;
+    return AHEAD_IO;
+}
+
+Test(lz4_source, an_input_that_fails_without_a_word_is_described)
+{
+    struct bytes in = { .data = NULL };
+    struct ahead_source_ops ops;
+    struct ahead_source src;
+    struct ahead_error err;
+    struct feed f;
+    uint8_t byte;
+
+    put_skippable(&in, 0, 1000000);
+    f = (struct feed){ .data = in.data, .len = in.len, .seeks = true, .skips = true };
+    src = feed_source(&f);
+    ops = *src.ops;
+    ops.skip = skip_ten;
+    ops.seek = seek_nowhere;
+    src.ops = &ops;
+    expect_status(ahead_source_lz4_frame(&src, src, NULL), AHEAD_OK);
+    expect_int(read_some(src, &byte, 1, &err), -1);
+    expect_status(err.status, AHEAD_LIMIT);
+    expect_u64(err.source_offset, f.pos);
+    expect_true(strstr(err.text, "LIMIT"));
+    expect_status(src.ops->seek(src.ctx, 0, &err), AHEAD_IO);
+    expect_status(err.status, AHEAD_IO);
+    expect_true(strstr(err.text, "did not go back"));
+    close_it(src);
+    free(in.data);
+}
+
 Test(lz4_source, skip_passes_over_decoded_bytes)
 {
     for (each_sample(s, i)) {
