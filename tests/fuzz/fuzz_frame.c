@@ -28,6 +28,7 @@ read_all(const struct fuzz *f, unsigned size_class, const struct ahead_frame_for
         j.whole += total;
         j.elements++;
     }
+    MUST(ahead_frame_next(r, NULL) == AHEAD_INVALID);
     MUST(ahead_frame_next(r, &frame) == j.status);
     MUST(ahead_frame_error(r)->status == j.status && ahead_frame_error(r)->text[0]);
     MUST(ahead_frame_error(r)->offset == j.whole);
@@ -35,18 +36,37 @@ read_all(const struct fuzz *f, unsigned size_class, const struct ahead_frame_for
     return j;
 }
 
-static void decode(const struct ahead_frame *frame)
+static enum ahead_status decode_at_most(const struct ahead_frame *frame, size_t max, size_t *len)
 {
     struct ahead_error err;
     uint8_t *out = NULL;
-    size_t len;
-    enum ahead_status st = ahead_frame_comet_decode(frame, FUZZ_LIMIT_BYTES, &out, &len, &err);
+    enum ahead_status st = ahead_frame_comet_decode(frame, max, &out, len, &err);
 
     MUST(st == err.status);
-    MUST(st == AHEAD_OK || st == AHEAD_CORRUPT || st == AHEAD_LIMIT || st == AHEAD_UNSUPPORTED);
     if (!st)
-        (void)fuzz_sum(0, out, len);
+        (void)fuzz_sum(0, out, *len);
     free(out);
+    return st;
+}
+
+/* A body that decodes does so within its own size, and not within less; and the tag says how. */
+static void decode(const struct ahead_frame *frame)
+{
+    uint8_t header[20];
+    struct ahead_frame other = *frame;
+    size_t len, again;
+    enum ahead_status st = decode_at_most(frame, FUZZ_LIMIT_BYTES, &len);
+
+    MUST(st == AHEAD_OK || st == AHEAD_CORRUPT || st == AHEAD_LIMIT || st == AHEAD_UNSUPPORTED);
+    if (!st && len > 1) {
+        MUST(!decode_at_most(frame, len, &again) && again == len);
+        MUST(decode_at_most(frame, len - 1, &again) == AHEAD_LIMIT);
+    }
+    memcpy(header, frame->header, sizeof header);
+    header[16] = 'X';
+    other.header = header;
+    MUST(decode_at_most(&other, FUZZ_LIMIT_BYTES, &len) == AHEAD_INVALID);
+    MUST(ahead_frame_comet_decode(frame, 0, NULL, &len, NULL) == AHEAD_INVALID);
 }
 
 static void fuzz_comet(struct fuzz *f, unsigned size_class)

@@ -2,8 +2,9 @@
 /* fuzz_lz4.h - a decoder beside the reference, output against a page that may not be touched.
  *
  * The input is the file as it is, so that the cases are seeds; how it is read
- * (strict or compat, by read() or by steps, pieces and windows) comes from a
- * hash of it.  Limits are 16 MiB, and 1 MiB for every fourth input. */
+ * (strict or compat, by read() or by steps, pieces and windows, once or twice
+ * over) comes from a hash of it.  Limits are 16 MiB, and 64 KiB for every fourth
+ * input. */
 #ifndef TESTS_FUZZ_FUZZ_LZ4_H
 #define TESTS_FUZZ_FUZZ_LZ4_H
 
@@ -57,6 +58,15 @@ static ssize_t fuzz_read(void *ctx, void *dst, size_t len, struct ahead_error *e
         memcpy(dst, in->data + in->at, n);
     in->at += n;
     return (ssize_t)n;
+}
+
+static enum ahead_status fuzz_seek(void *ctx, uint64_t offset, struct ahead_error *err)
+{
+    struct fuzz_input *in = ctx;
+
+    (void)err;
+    in->at = (size_t)offset; /* a decoder goes to 0 only */
+    return AHEAD_OK;
 }
 
 /* What has been delivered so far, against what has to be. */
@@ -163,6 +173,19 @@ static size_t window_of(uint32_t hash)
     return 1 + (hash >> 8) % ((size_t)1 << (hash >> 3) % 25);
 }
 
+/* Reads it to its end. */
+static void read_through(struct fuzz_run *r, bool by_steps)
+{
+    r->len = 0;
+    if (by_steps)
+        while (step_some(r))
+            ;
+    else
+        while (read_one(r))
+            ;
+    check_end(r);
+}
+
 static int fuzz_one(fuzz_open open, fuzz_refer refer, const uint8_t *data, size_t len,
                     const uint8_t *dict, size_t dict_len)
 {
@@ -170,11 +193,12 @@ static int fuzz_one(fuzz_open open, fuzz_refer refer, const uint8_t *data, size_
     struct ahead_lz4_options opt = {
         .compat = hash & 1,
         .no_checksums = hash & 2,
-        .max_block_bytes = other & 3 ? 16 << 20 : 1 << 20,
+        .max_block_bytes = other & 3 ? 16 << 20 : 64 << 10,
         .dict = other & 4 ? dict : NULL,
         .dict_len = other & 4 ? dict_len : 0,
+        .dict_id = other & 32 ? 1 : 0,
     };
-    static const struct ahead_source_ops ops = { .read = fuzz_read };
+    static const struct ahead_source_ops ops = { .read = fuzz_read, .seek = fuzz_seek };
     struct fuzz_input in = { .data = data,
                              .len = len,
                              .piece = other & 8 ? 1 + (other >> 8) % 70000 : 0 };
@@ -184,13 +208,14 @@ static int fuzz_one(fuzz_open open, fuzz_refer refer, const uint8_t *data, size_
 
     if (open(&r.src, (struct ahead_source){ &ops, &in }, &opt))
         abort();
-    if (hash & 4)
-        while (read_one(&r))
-            ;
-    else
-        while (step_some(&r))
-            ;
-    check_end(&r);
+    if (other & 16) /* which takes nothing away */
+        (void)r.src.ops->unit(r.src.ctx);
+    read_through(&r, !(hash & 4));
+    if (other & 64) {
+        if (r.src.ops->seek(r.src.ctx, 0, &err))
+            abort();
+        read_through(&r, hash & 4);
+    }
     r.src.ops->close(r.src.ctx, &err);
     free(want.bytes);
     return 0;

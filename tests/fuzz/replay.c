@@ -2,7 +2,7 @@
 /* replay.c - a fuzz target over files that are at hand, without a fuzzer: each as it is, and each
  * small one in 32 ways.
  *
- * usage: fuzz_x_replay FOLDER SUFFIX
+ * usage: fuzz_x_replay SUFFIX FOLDER...
  *
  * A target aborts on what must not be.  The last line is "N passed, 0 failed". */
 #include "fuzz/fuzz.h"
@@ -51,24 +51,35 @@ static int ends_with(const char *name, const char *suffix)
     return len > n && !strcmp(name + len - n, suffix);
 }
 
-int main(int argc, char **argv)
+/* How many files of the folder were replayed. */
+static int replay_folder(const char *folder, const char *suffix)
 {
-    DIR *folder = argc == 3 ? opendir(argv[1]) : NULL;
+    DIR *dir = opendir(folder);
     struct dirent *entry;
     char path[4096];
+    int replayed = 0;
+
+    MUST(dir);
+    while ((entry = readdir(dir))) {
+        if (!ends_with(entry->d_name, suffix))
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        replayed += replay_file(path);
+    }
+    closedir(dir);
+    return replayed;
+}
+
+int main(int argc, char **argv)
+{
     int passed = 0;
 
-    if (!folder) {
-        fprintf(stderr, "usage: %s FOLDER SUFFIX\n", argv[0]);
+    if (argc < 3) {
+        fprintf(stderr, "usage: %s SUFFIX FOLDER...\n", argv[0]);
         return 2;
     }
-    while ((entry = readdir(folder))) {
-        if (!ends_with(entry->d_name, argv[2]))
-            continue;
-        snprintf(path, sizeof path, "%s/%s", argv[1], entry->d_name);
-        passed += replay_file(path);
-    }
-    closedir(folder);
+    for (int i = 2; i < argc; i++)
+        passed += replay_folder(argv[i], argv[1]);
     printf("%d passed, %d failed\n", passed, passed == 0);
     return passed == 0;
 }
