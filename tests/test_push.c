@@ -334,6 +334,8 @@ Test(push, nothing_can_be_pushed_from_nowhere)
 
     OK(ahead_push_copy(p, 0, NULL, 0));
     expect_status(ahead_push_copy(p, 0, NULL, 1), AHEAD_INVALID);
+    expect_status(ahead_pusher_acquire(p, NULL), AHEAD_INVALID);
+    ahead_pusher_get_stats(p, NULL);
     OK(ahead_pusher_close(p));
     expect_int(atomic_load(&fp.calls), 1);
     expect_int(atomic_load(&fp.wrong), 0);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -433,6 +434,21 @@ Test(sink, memory_that_is_not_to_be_had_is_nomem)
 /* ---- what cannot be ---- */
 
 /* F231 */
+/* F131, of a write: to a device, which looks at no byte of it. */
+Test(sink, no_call_asks_for_more_than_1_gib)
+{
+    const size_t huge = ((size_t)1 << 30) + 4096;
+    void *bytes = mmap(NULL, huge, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct ahead_error err;
+    struct ahead_sink sink;
+
+    expect_true(bytes != MAP_FAILED);
+    expect_status(ahead_sink_path(&sink, "/dev/null"), AHEAD_OK);
+    expect_int(sink.ops->write(sink.ctx, bytes, huge, &err), 1 << 30);
+    expect_status(sink.ops->close(sink.ctx, &err), AHEAD_OK);
+    munmap(bytes, huge);
+}
+
 Test(sink, constructors_refuse_what_makes_no_sense)
 {
     struct ahead_sink sink = { .ctx = &sink };

@@ -261,6 +261,24 @@ static void *send_later(void *arg)
 }
 
 /* F138, F139 */
+/* A moment longer, for what comes, what has ended and an interrupt. */
+Test(source_pipe, lingers_for_news_only)
+{
+    for (int kind = PIPE; kind <= SOCKET; kind++) {
+        struct link l = open_link((enum kind)kind);
+
+        expect_note("%s", kind_names[kind]);
+        expect_true(!l.src.ops->split->linger(l.src.ctx));
+        send_pattern(l.peer, 0, 10);
+        expect_true(l.src.ops->split->linger(l.src.ctx));
+        expect_read(l.src, 0, 10);
+        expect_true(!l.src.ops->split->linger(l.src.ctx));
+        l.src.ops->interrupt(l.src.ctx);
+        expect_true(l.src.ops->split->linger(l.src.ctx));
+        close_link(&l);
+    }
+}
+
 Test(source_pipe, interrupt_ends_a_read_that_waits)
 {
     for (int kind = 0; kind < KINDS; kind++) {

@@ -234,6 +234,26 @@ Test(writer, nothing_can_be_written_from_nowhere)
     expect_fake(&fs, 0);
 }
 
+Test(writer, calls_without_a_writer_are_refused)
+{
+    struct fake_sink fs = { .most = 0 };
+    struct ahead_writer *w = fake_open(&fs, NULL);
+    struct ahead_writer_stats stats = { .bytes = 1 };
+
+    expect_status(ahead_make_room(NULL), AHEAD_INVALID);
+    expect_status(ahead_writer_flush(NULL), AHEAD_INVALID);
+    expect_status(ahead_write_utf(NULL, "", 0), AHEAD_INVALID);
+    expect_status(ahead_writer_error(NULL)->status, AHEAD_INVALID);
+    expect_u64(ahead_writer_tell(NULL), 0);
+    ahead_writer_get_stats(NULL, &stats);
+    expect_u64(stats.bytes, 0);
+    ahead_writer_get_stats(w, NULL);
+    ahead_writer_cancel(NULL);
+    OK(ahead_writer_close(NULL));
+    OK(ahead_writer_close(w));
+    expect_fake(&fs, 0);
+}
+
 Test(writer, strings_are_checked_before_a_byte_is_written)
 {
     static char longest[65536];
