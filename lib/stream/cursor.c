@@ -504,7 +504,7 @@ static enum ahead_status seek_source(struct ahead_core *c, uint64_t offset)
 
 enum ahead_status ahead_core_begin_seek(struct ahead_core *c)
 {
-    enum ahead_status st = ahead_swap_begin_seek(&c->swap, c->read_timeout_ms);
+    enum ahead_status st = ahead_swap_begin_seek(&c->swap, c->read_timeout_ms, UINT64_MAX);
 
     if (st == AHEAD_TIMEDOUT)
         return ahead_core_fail_timeout(c);
@@ -631,13 +631,11 @@ static uint64_t skip_window(struct ahead_core *c, uint64_t n)
 static enum ahead_status skip_source(struct ahead_core *c, uint64_t n, uint64_t *passed)
 {
     struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
-    enum ahead_status st = ahead_core_begin_seek(c);
+    enum ahead_status st = ahead_swap_begin_seek(&c->swap, c->read_timeout_ms, n);
     uint64_t ready, skipped = 0;
 
-    if (st == AHEAD_CANCELLED || st == AHEAD_TIMEDOUT) /* bytes at hand come first */
+    if (st) /* bytes at hand come first */
         return AHEAD_OK;
-    if (st)
-        return st;
     ready = ahead_swap_ready_bytes(&c->swap);
     if (ready >= n || ahead_swap_ending_known(&c->swap)) {
         ahead_swap_end_seek(&c->swap);

@@ -134,6 +134,17 @@ static bool fill_is_inside_locked(const struct ahead_swap *sw)
     return sw->fill == AHEAD_FILL_RUNNING;
 }
 
+/* Published, and not taken. */
+static size_t ready_locked(const struct ahead_swap *sw)
+{
+    const struct ahead_half *h = &sw->half[sw->active];
+    size_t n = unread_locked(sw);
+
+    if (h->closed && h->pending == 0)
+        n += sw->half[!sw->active].ready;
+    return n;
+}
+
 /* Whether what is published is worth a wake-up.  A reader that makes pieces
  * itself is woken by the first byte; another one when half a buffer is there,
  * when no more comes for now, or when its patience is over. */
@@ -153,7 +164,8 @@ static bool wish_granted_locked(const struct ahead_swap *sw)
         if (unread_locked(sw) > 0)
             return worth_waking_locked(sw);
         return ending_due_locked(sw) || used_up_locked(sw) || reader_can_claim_locked(sw);
-    case AHEAD_WISH_QUIET: return quiet_locked(sw) || sw->cancelled;
+    case AHEAD_WISH_QUIET:
+        return quiet_locked(sw) || sw->cancelled || ready_locked(sw) >= sw->enough;
     case AHEAD_WISH_WHOLE:
         return sw->makes[sw->active] == 0 && !sw->settling &&
                (sw->half[sw->active].pending == 0 ||
@@ -592,14 +604,10 @@ void ahead_swap_give_back(struct ahead_swap *sw)
 
 size_t ahead_swap_ready_bytes(struct ahead_swap *sw)
 {
-    const struct ahead_half *h;
     size_t n;
 
     pthread_mutex_lock(&sw->lock);
-    h = &sw->half[sw->active];
-    n = unread_locked(sw);
-    if (h->closed && h->pending == 0)
-        n += sw->half[!sw->active].ready;
+    n = ready_locked(sw);
     pthread_mutex_unlock(&sw->lock);
     return n;
 }
@@ -680,14 +688,17 @@ void ahead_swap_start_failed(struct ahead_swap *sw)
     pthread_mutex_unlock(&sw->lock);
 }
 
-enum ahead_status ahead_swap_begin_seek(struct ahead_swap *sw, uint32_t timeout_ms)
+enum ahead_status ahead_swap_begin_seek(struct ahead_swap *sw, uint32_t timeout_ms, uint64_t enough)
 {
     enum ahead_status st = AHEAD_OK;
 
     pthread_mutex_lock(&sw->lock);
     sw->hold = true;
+    sw->enough = enough;
     if (!reader_wait_locked(sw, AHEAD_WISH_QUIET, timeout_ms))
         st = AHEAD_TIMEDOUT;
+    else if (!quiet_locked(sw))
+        st = AHEAD_LIMIT;
     if (sw->cancelled)
         st = AHEAD_CANCELLED;
     if (st)

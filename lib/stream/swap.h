@@ -177,6 +177,7 @@ struct ahead_swap {
     uint64_t nap_ns;            /* lock: how long it naps at first; 0: not at all */
     uint64_t room_ns;           /* lock: when room came while it rested; 0: not yet */
     enum ahead_wish wish;       /* lock: what the reader sleeps for */
+    uint64_t enough;            /* lock: ready bytes that grant it a QUIET, too */
     bool hungry;                /* lock: its patience is over: any byte wakes it */
     bool dry;                   /* lock: the source is about to block */
 
@@ -269,9 +270,10 @@ bool ahead_swap_begin_start(struct ahead_swap *sw, bool *join);
 void ahead_swap_start_failed(struct ahead_swap *sw);
 
 /* Wait until no step of the source runs, and take the token; the fill takes no
- * new claim meanwhile.  AHEAD_OK; AHEAD_CANCELLED, AHEAD_TIMEDOUT: nothing
- * changed. */
-enum ahead_status ahead_swap_begin_seek(struct ahead_swap *sw, uint32_t timeout_ms);
+ * new claim meanwhile.  AHEAD_OK; AHEAD_CANCELLED, AHEAD_TIMEDOUT, or AHEAD_LIMIT
+ * when `enough` bytes were ready before that: nothing changed. */
+enum ahead_status
+ahead_swap_begin_seek(struct ahead_swap *sw, uint32_t timeout_ms, uint64_t enough);
 
 /* Whether an ending is known already.  With the token held. */
 bool ahead_swap_ending_known(struct ahead_swap *sw);
