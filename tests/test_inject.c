@@ -1289,10 +1289,12 @@ static void close_writer(struct told *told, const struct course *c, struct ahead
         taken = err.source_offset;
 }
 
+static struct ahead_pool *writers_pool; /* NULL: a thread of its own */
+
 static enum ahead_status
 open_writer(const struct scenario *sc, const struct course *c, struct ahead_writer **w)
 {
-    struct ahead_options opt = { .buffer_bytes = BUFFER, .flags = c->flags };
+    struct ahead_options opt = { .buffer_bytes = BUFFER, .flags = c->flags, .pool = writers_pool };
     struct ahead_sink sink;
     enum ahead_status st;
 
@@ -1331,6 +1333,21 @@ SCENARIO(write_lz4_block, .prepare = make_output, .finish = read_file_back, .liv
          .open_sink = open_lz4_block_sink)
 SCENARIO(write_lz4_frame, .prepare = make_output, .finish = read_file_back, .live = live_writer,
          .open_sink = open_lz4_frame_sink)
+
+static void
+live_writer_on_pool(const struct scenario *sc, const struct course *c, struct told *told)
+{
+    const struct ahead_pool_options opt = { .threads = 1 };
+
+    taken = UINT64_MAX;
+    errno = 0;
+    if (tell_with_errno(told, ahead_pool_open(&writers_pool, &opt)))
+        return;
+    live_writer(sc, c, told);
+    expect_status(ahead_pool_close(writers_pool), AHEAD_OK);
+}
+SCENARIO(write_on_pool, .prepare = make_output, .finish = read_file_back,
+         .live = live_writer_on_pool, .open_sink = open_fd_sink)
 
 static void live_spill_writer(const struct scenario *sc, const struct course *c, struct told *told)
 {
