@@ -538,3 +538,91 @@ Test(size, is_not_had_of_a_cancelled_stream)
     expect_status(ahead_size(s, &size), AHEAD_CANCELLED);
     expect_status(ahead_close(s), AHEAD_OK);
 }
+
+/* ---- past the end: the source is asked at its start ---- */
+
+struct homebody {
+    uint64_t size, at;
+    unsigned seeks;               /* how many it still does */
+    struct ahead_stream *cancels; /* while it seeks; NULL: nothing */
+};
+
+static ssize_t homebody_read(void *ctx, void *dst, size_t len, struct ahead_error *err)
+{
+    struct homebody *h = ctx;
+    size_t n = h->at < h->size ? (size_t)(h->size - h->at) : 0;
+
+    (void)err;
+    n = n < len ? n : len;
+    memset(dst, 'x', n);
+    h->at += n;
+    return (ssize_t)n;
+}
+
+static enum ahead_status homebody_seek(void *ctx, uint64_t offset, struct ahead_error *err)
+{
+    struct homebody *h = ctx;
+
+    (void)err;
+    if (h->seeks == 0)
+        return AHEAD_UNSUPPORTED;
+    h->seeks--;
+    h->at = offset;
+    ahead_cancel(h->cancels);
+    return AHEAD_OK;
+}
+
+static uint64_t homebody_remaining(void *ctx)
+{
+    const struct homebody *h = ctx;
+
+    return h->at < h->size ? h->size - h->at : 0;
+}
+
+static const struct ahead_source_ops homebody_ops = {
+    .read = homebody_read,
+    .seek = homebody_seek,
+    .remaining = homebody_remaining,
+};
+
+static struct ahead_stream *past_the_end(struct homebody *h, const struct ahead_options *opt)
+{
+    struct ahead_stream *s;
+    struct ahead_source src = { .ops = &homebody_ops, .ctx = h };
+
+    expect_status(ahead_open(&s, src, opt), AHEAD_OK);
+    expect_status(ahead_seek(s, 500), AHEAD_OK);
+    return s;
+}
+
+Test(size, past_the_end_leaves_the_reader_there_if_a_cancel_comes_in_between)
+{
+    struct homebody h = { .size = 100, .seeks = 9 };
+    struct ahead_stream *s = past_the_end(&h, NULL);
+
+    h.cancels = s;
+    expect_long(s, 100);
+    expect_u64(h.seeks, 6); /* there, to the start and back */
+    expect_u64(h.at, 500);
+    expect_status(ahead_close(s), AHEAD_OK);
+}
+
+Test(size, past_the_end_leaves_the_reader_there_if_the_source_does_not_come_back)
+{
+    struct homebody h = { .size = 100, .seeks = 2 };
+    struct ahead_stream *s = past_the_end(&h, NULL);
+    uint64_t size = 12345;
+    uint8_t byte;
+
+    expect_status(ahead_size(s, &size), AHEAD_UNSUPPORTED);
+    expect_u64(size, 12345);
+    expect_u64(ahead_tell(s), 500);
+    /* None from the start. */
+    expect_status(ahead_read(s, &byte, 1, NULL), AHEAD_UNSUPPORTED);
+    expect_u64(ahead_tell(s), 500);
+    expect_status(ahead_size(s, &size), AHEAD_UNSUPPORTED);
+    h.seeks = 1;
+    expect_status(ahead_seek(s, 99), AHEAD_OK);
+    expect_status(ahead_read(s, &byte, 1, NULL), AHEAD_OK);
+    expect_status(ahead_close(s), AHEAD_OK);
+}

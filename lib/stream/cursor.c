@@ -471,7 +471,22 @@ static bool tries_again(struct ahead_core *c, uint64_t offset)
     return c->reached && offset == c->end_offset && c->src.ops->seek && ahead_swap_failed(&c->swap);
 }
 
-/* Has the source moved by `move`, with nobody else in it. */
+/* The source has refused to go to `offset`. */
+static enum ahead_status
+fail_seek(struct ahead_core *c, enum ahead_status st, uint64_t offset, struct ahead_error *err)
+{
+    if (c->reached)
+        return st;
+    err->status = st;
+    err->offset = ahead_tell(&c->hot);
+    if (!err->text[0])
+        snprintf(err->text, sizeof err->text, "the source refused to go to offset %llu",
+                 (unsigned long long)offset);
+    c->error = *err;
+    return st;
+}
+
+/* Has the source moved, with nobody else in it. */
 static enum ahead_status seek_source(struct ahead_core *c, uint64_t offset)
 {
     struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
@@ -483,15 +498,7 @@ static enum ahead_status seek_source(struct ahead_core *c, uint64_t offset)
     c->calling = false;
     if (st) {
         ahead_swap_end_seek(&c->swap);
-        if (!c->reached) {
-            err.status = st;
-            err.offset = ahead_tell(&c->hot);
-            if (!err.text[0])
-                snprintf(err.text, sizeof err.text, "the source refused to go to offset %llu",
-                         (unsigned long long)offset);
-            c->error = err;
-        }
-        return st;
+        return fail_seek(c, st, offset, &err);
     }
     discarded = ahead_core_unread(c) + ahead_swap_ready_bytes(&c->swap);
     ahead_core_reset_window(c, offset);
@@ -558,8 +565,38 @@ enum ahead_status ahead_seek(struct ahead_stream *s, uint64_t offset)
     return seek_to(c, offset);
 }
 
-/* The source has *left bytes behind what it has given, which ends at *here; it
- * stands still only with nobody else in it. */
+/* With nothing left and nothing at hand, a seek may have gone past the end: the
+ * source is asked at its start, and nothing is lost by that. */
+static bool may_be_past_the_end(const struct ahead_core *c, uint64_t here, uint64_t left)
+{
+    return left == 0 && here == c->end_offset && c->low == c->hot.end && c->src.ops->seek;
+}
+
+/* Has the source go to its start, where *left is what it has in all, and back
+ * to *here, which is where the reader is: the position stays also where a time
+ * limit or a cancel comes in between.  A source that does not go back has ended
+ * there. */
+static enum ahead_status ask_at_start(struct ahead_core *c, uint64_t *here, uint64_t *left)
+{
+    struct ahead_error err = { .source_offset = AHEAD_NO_OFFSET };
+    enum ahead_status st = c->src.ops->seek(c->src.ctx, 0, &err);
+
+    if (st)
+        return fail_seek(c, st, 0, &err);
+    *left = c->src.ops->remaining(c->src.ctx);
+    st = c->src.ops->seek(c->src.ctx, *here, &err);
+    if (st) {
+        c->reached = false;
+        fail_seek(c, st, *here, &err);
+        ahead_error_make_failure(&err, "source");
+        ahead_swap_end_with(&c->swap, &err);
+    }
+    *here = 0;
+    return st;
+}
+
+/* The source has *left bytes behind *here, which is the end of what it has given,
+ * or its start; it stands still only with nobody else in it. */
 static enum ahead_status ask_remaining(struct ahead_core *c, uint64_t *here, uint64_t *left)
 {
     enum ahead_status st = ahead_core_begin_seek(c);
@@ -569,19 +606,14 @@ static enum ahead_status ask_remaining(struct ahead_core *c, uint64_t *here, uin
     *here = c->end_offset + ahead_swap_ready_bytes(&c->swap);
     c->calling = true;
     *left = c->src.ops->remaining(c->src.ctx);
-    c->calling = false;
     /* What was claimed behind a fault is gone, and the source stands behind it. */
     if (ahead_swap_failed(&c->swap))
         *left = UINT64_MAX;
+    else if (may_be_past_the_end(c, *here, *left))
+        st = ask_at_start(c, here, left);
+    c->calling = false;
     ahead_swap_end_seek(&c->swap);
-    return AHEAD_OK;
-}
-
-/* With nothing left and nothing at hand, a seek may have gone past the end: the
- * source is asked at its start, and nothing is lost by that. */
-static bool may_be_past_the_end(const struct ahead_core *c, uint64_t here, uint64_t left)
-{
-    return left == 0 && here == c->end_offset && c->low == c->hot.end && c->src.ops->seek;
+    return st;
 }
 
 enum ahead_status ahead_size(struct ahead_stream *s, uint64_t *size)
@@ -597,16 +629,6 @@ enum ahead_status ahead_size(struct ahead_stream *s, uint64_t *size)
         return fail_forked(c);
     if (c->src.ops->remaining)
         st = ask_remaining(c, &here, &left);
-    if (!st && may_be_past_the_end(c, here, left)) {
-        uint64_t back = ahead_tell(s), start = 0;
-
-        st = seek_to(c, 0);
-        if (!st)
-            st = ask_remaining(c, &start, &left);
-        here = start;
-        if (!st)
-            st = seek_to(c, back);
-    }
     if (st)
         return st;
     if (left > UINT64_MAX - 1 - here)

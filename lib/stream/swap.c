@@ -764,6 +764,17 @@ void ahead_swap_end_seek_moved(struct ahead_swap *sw, struct ahead_source src, u
     pthread_mutex_unlock(&sw->lock);
 }
 
+void ahead_swap_end_with(struct ahead_swap *sw, const struct ahead_error *ending)
+{
+    pthread_mutex_lock(&sw->lock);
+    sw->pend = sw->ended = false;
+    if (sw->cancelled)
+        record_cancel_locked(sw);
+    else
+        record_locked(sw, ending, sw->claims, sw->published, false);
+    pthread_mutex_unlock(&sw->lock);
+}
+
 enum ahead_status ahead_swap_replace(struct ahead_swap *sw, uint32_t timeout_ms, uint8_t **bytes,
                                      size_t *cap, size_t *end)
 {

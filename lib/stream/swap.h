@@ -291,6 +291,10 @@ void ahead_swap_end_seek(struct ahead_swap *sw);
 void ahead_swap_end_seek_moved(struct ahead_swap *sw, struct ahead_source src, uint64_t offset,
                                uint64_t discarded, const struct ahead_error *ending);
 
+/* The source has failed where the reader is: `ending` instead of that which is
+ * known, but for a cancel.  With the token held, which stays. */
+void ahead_swap_end_with(struct ahead_swap *sw, const struct ahead_error *ending);
+
 /* Close the reader's half where it stands, wait until all of it is published,
  * and replace its memory.  In: *bytes and *cap of the new memory; out: of the
  * old, with *end where its bytes end.  The reader's window has been taken; it
