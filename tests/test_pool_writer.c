@@ -207,7 +207,8 @@ Test(pool_writer, close_runs_out_of_time)
         struct ahead_writer *w = fake_open(&fs, &opt);
         struct ahead_error err;
 
-        OK(write_on(w, 40));
+        OK(write_on(w, 60));
+        expect_eventually(atomic_load(&fs.stalled) == 1);
         expect_status(ahead_writer_close_error(w, &err), AHEAD_TIMEDOUT);
         expect_u64(err.offset, 20);
         expect_int(pool_stats(p).users, 1); /* it is the thread's now */
@@ -215,7 +216,7 @@ Test(pool_writer, close_runs_out_of_time)
         fake_release(&fs);
         expect_eventually(fake_closed(&fs));
         expect_eventually(pool_stats(p).users == 0);
-        expect_fake(&fs, deaf ? 40 : 20);
+        expect_fake(&fs, deaf ? 50 : 20);
         close_pool(p);
     }
 }
