@@ -147,9 +147,13 @@ Test(pool_writer, producer_writes_while_the_pool_is_busy)
         OK(write_on(w, 30));
         /* With a limit, close leaves the sink to a thread, which does not come. */
         expect_status(ahead_writer_close(w), limits ? AHEAD_TIMEDOUT : AHEAD_OK);
+        if (limits) {
+            let_go(&busy);
+            expect_eventually(fake_closed(&fs));
+            expect_eventually(pool_stats(p).users == 0);
+        }
         expect_fake(&fs, limits ? 950 : 980);
     }
-    let_go(&busy);
     close_pool(p);
 }
 

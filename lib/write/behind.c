@@ -327,10 +327,9 @@ bool ahead_behind_abandon(struct ahead_behind *b, struct ahead_outlet *out, uint
     fail_locked(b, err);
     wake_locked(b);
     hook_locked(b, out);
-    withdraw_locked(b);
-    orphan = is_away_locked(b);
+    /* A thread of the pool comes, if late. */
+    orphan = is_away_locked(b) || (b->thread == AHEAD_BEHIND_IDLE && !all_closed_locked(b));
     b->orphan = orphan;
-    b->delegate = false; /* nobody else is left to be waited for */
     err->offset = b->taken;
     pthread_mutex_unlock(&b->lock);
     return orphan;
