@@ -32,6 +32,14 @@ static bool all_published_locked(const struct ahead_swap *sw)
     return sw->claims == sw->published && !sw->settling;
 }
 
+/* Whether the reader makes pieces beside the second thread.  Not of what has to
+ * be read in order, be the source one that can be split: the reader would take
+ * turns with the thread, and have its bytes from the other core. */
+static bool helps_locked(const struct ahead_swap *sw)
+{
+    return sw->split && !sw->in_order;
+}
+
 static bool quiet_locked(const struct ahead_swap *sw)
 {
     return !sw->token && !sw->settling && sw->makes[0] + sw->makes[1] == 0;
@@ -74,7 +82,7 @@ static bool reader_can_claim_locked(const struct ahead_swap *sw)
 {
     if (!claimable_locked(sw))
         return false;
-    if (!sw->split && fill_works_locked(sw))
+    if (!helps_locked(sw) && fill_works_locked(sw))
         return false;
     if (!sw->may_block || sw->fill == AHEAD_FILL_NEVER)
         return true;
@@ -109,7 +117,7 @@ static bool being_read_locked(const struct ahead_swap *sw)
  * look at the clock. */
 static bool paced_locked(const struct ahead_swap *sw)
 {
-    return !sw->split && !sw->pool && !sw->delegate && ahead_pace_applies(sw->full_bytes);
+    return !helps_locked(sw) && !sw->pool && !sw->delegate && ahead_pace_applies(sw->full_bytes);
 }
 
 /* Whether the second thread is to be started, or let loose: at the first
@@ -152,7 +160,7 @@ static bool worth_waking_locked(const struct ahead_swap *sw)
 {
     const struct ahead_half *h = &sw->half[sw->active];
 
-    return sw->split || sw->hungry || sw->dry || sw->solo || sw->pend || h->closed ||
+    return helps_locked(sw) || sw->hungry || sw->dry || sw->solo || sw->pend || h->closed ||
            unread_locked(sw) >= h->cap / 2;
 }
 
@@ -568,7 +576,7 @@ enum ahead_turn ahead_swap_next(struct ahead_swap *sw, struct ahead_ask ask,
         if (!now) {
             now = ahead_thread_now_ns(sw->clock);
             deadline = ask.timeout_ms ? now + ask.timeout_ms * UINT64_C(1000000) : 0;
-            patience = sw->split ? 0 : now + AHEAD_PATIENCE_NS;
+            patience = helps_locked(sw) ? 0 : now + AHEAD_PATIENCE_NS;
             sw->stats.reader_waits++;
         }
         if (deadline && now >= deadline) {
@@ -751,7 +759,7 @@ void ahead_swap_end_seek_moved(struct ahead_swap *sw, struct ahead_source src, u
     sw->taken = 0;
     sw->position = sw->taken_offset = sw->cold_offset = offset;
     sw->want = FIRST_WANT_BYTES;
-    sw->serial = false;
+    sw->serial = sw->in_order = false;
     sw->warm = false;
     sw->solo = true;
     sw->pace = (struct ahead_pace){ 0 };
@@ -1090,6 +1098,17 @@ bool ahead_swap_end_warm_up(struct ahead_swap *sw, struct ahead_place *place, ui
     return installed;
 }
 
+/* Pieces again: the second thread is of use, and needs no clock. */
+static void end_order_locked(struct ahead_swap *sw)
+{
+    if (!sw->in_order)
+        return;
+    sw->in_order = false;
+    sw->pace.claim_ns = 0;
+    if (sw->warm)
+        end_solo_locked(sw);
+}
+
 enum ahead_placed ahead_swap_end_claim(struct ahead_swap *sw, struct ahead_place *place,
                                        const struct ahead_job *job, uint64_t *number)
 {
@@ -1106,6 +1125,7 @@ enum ahead_placed ahead_swap_end_claim(struct ahead_swap *sw, struct ahead_place
     find_place_locked(sw, place); /* what is free may also have moved down */
     if (placed == AHEAD_PLACED) {
         sw->token = false;
+        end_order_locked(sw);
         *number = sw->claims;
         add_piece_locked(sw, place->half, job->bound)->note = job->note;
         sw->makes[place->half]++;
@@ -1212,7 +1232,7 @@ void ahead_swap_end_claim_no_room(struct ahead_swap *sw)
 void ahead_swap_end_claim_serial(struct ahead_swap *sw)
 {
     pthread_mutex_lock(&sw->lock);
-    sw->serial = true;
+    sw->serial = sw->in_order = true;
     release_claim_locked(sw);
     pthread_mutex_unlock(&sw->lock);
 }

@@ -149,6 +149,7 @@ struct ahead_swap {
     bool reading;        /* lock: the token's holder writes there, by a read() */
     bool hold;           /* lock: the reader wants the token; the fill takes no new one */
     bool serial;         /* lock: the next step is a read(), once all else is published */
+    bool in_order;       /* lock: so was the last one: linked blocks, the end of a file */
     unsigned makes[2];   /* lock: makes under way in each half */
     bool settling;       /* lock: somebody settles */
 

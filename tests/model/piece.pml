@@ -75,6 +75,15 @@ inline end_solo_locked()
     solo = 0
 }
 
+inline end_order_locked()
+{
+    if
+    :: in_order && warm -> witness(solo, alone_no_more_for_pieces); end_solo_locked()
+    :: else
+    fi;
+    in_order = 0
+}
+
 inline leave_half_locked()
 {
     empty_half_locked(active_half);
@@ -348,6 +357,7 @@ inline end_claim()                         /* ahead_swap_end_claim, and its kin 
         key = claims;
         makes[asked]++; writers[asked]++;
         token = 0;
+        end_order_locked();
         add_piece_locked(asked, off, bound)
     :: what == no_room ->
         token = 0;
@@ -355,7 +365,7 @@ inline end_claim()                         /* ahead_swap_end_claim, and its kin 
         :: !PEND && filling == asked -> close_filling_locked()
         :: else
         fi
-    :: what == read_instead -> token = 0; serial = 1
+    :: what == read_instead -> token = 0; serial = 1; in_order = 1
     :: else -> token = 0; end_claim_ending()
     fi;
     if

@@ -71,6 +71,7 @@ bit reading;         /* its holder reads into the half token_half: a read() writ
 bit token_half;
 bit hold;            /* the reader wants the token: a fill takes no new one */
 bit serial;          /* a split source wants a read(), once all else is published */
+bit in_order;        /* so it did the last time */
 byte makes[2];       /* makes under way in each half */
 bit settling;        /* somebody settles */
 
@@ -175,6 +176,9 @@ bit picked;          /* a thread of the pool has taken it off the queue */
 #define FCLAIM (warm && !solo && !hold && CLAIMABLE)
 #endif
 
+/* helps_locked: the reader makes pieces beside the fill */
+#define HELPS (split && !in_order)
+
 /* reader_can_claim_locked: not beside unpublished pieces, if the claim can block */
 #if defined(BROKEN_claim_beside_makes)
 #define NBL true
@@ -183,7 +187,7 @@ bit picked;          /* a thread of the pool has taken it off the queue */
 #else
 #define NBL ALL_PUBLISHED
 #endif
-#define RCLAIM (CLAIMABLE && (split || !FILL_WORKS) && \
+#define RCLAIM (CLAIMABLE && (HELPS || !FILL_WORKS) && \
                 (!may_block || fill_state == fill_never || (!delegate && NBL)))
 
 /* unread_locked, ending_due_locked, used_up_locked */
@@ -239,7 +243,7 @@ bit picked;          /* a thread of the pool has taken it off the queue */
 
 /* worth_waking_locked: `dry` and the half buffer are left to chance, as a source may lie */
 #ifdef FLOOR
-#define MAY_DELAY (!hungry && !solo && !PEND && !closed[active_half])
+#define MAY_DELAY (!HELPS && !hungry && !solo && !PEND && !closed[active_half])
 #else
 #define MAY_DELAY false
 #endif
@@ -248,7 +252,7 @@ bit picked;          /* a thread of the pool has taken it off the queue */
 #define STAYS (single || (solo && filling == active_half && claimed[!active_half] == 0))
 
 /* paced_locked, and that there is a fill to compare with */
-#define PACED (!split && !delegate && warm && fill_state == fill_running && !PEND)
+#define PACED (!HELPS && !delegate && warm && fill_state == fill_running && !PEND)
 
 /* wish_granted_locked */
 #define GRANTED ((wish == bytes && (READY || ATEND || USED || RCLAIM)) || \

@@ -212,7 +212,7 @@ inline start_or_not()
 #ifdef PACE
     :: !delegate -> cold_offset = position
 #endif
-    :: start()
+    :: true -> start()                                 /* an else in front would be that of this if, too */
     fi
 }
 
@@ -311,7 +311,7 @@ inline end_seek_moved()                                /* ahead_swap_end_seek_mo
     taken = 0; cur = 0;
     moves++;
     position = 16 * moves; taken_offset = position; cold_offset = position;
-    serial = 0;
+    serial = 0; in_order = 0;
     warm = 0; solo = 1;
     pend = no_ending; pend_claim = 0; pend_published = 255; ended = 0;
     base = claims; true_end = no_ending; true_claim = 255;
@@ -560,7 +560,7 @@ end_well:
     :: fill_state == fill_running && FCLAIM && !queued ->
         assert(false)                      /* work, and the pool does not know */
 #else
-    :: !split && fill_state == fill_running && RCLAIM && FCLAIM ->
+    :: !HELPS && fill_state == fill_running && RCLAIM && FCLAIM ->
         assert(false)                      /* both may read an unsplit source */
 #endif
     :: ready[0] > tail[0] || tail[0] > CAP || ready[1] > tail[1] || tail[1] > CAP ->
