@@ -116,23 +116,40 @@ static void give_own(struct fiber *f)
 #if UNDER_ASAN
 static const void *home_stack;
 static size_t home_size;
+static void *home_fake_stack;
 
-static void leave_stack(struct fiber *from, const struct fiber *to)
+/* `save`: where to keep what of the present stack is beside it, in "fake" frames
+ * (detect_stack_use_after_return); NULL: it has ended, and they with it. */
+static void leave_stack(void **save, const struct fiber *to)
 {
-    bool over = !from || from->state == ENDED || from->state == FREE;
-
-    __sanitizer_start_switch_fiber(over ? NULL : &from->fake_stack,
-                                   to ? stacks[to - fibers] : home_stack,
+    __sanitizer_start_switch_fiber(save, to ? stacks[to - fibers] : home_stack,
                                    to ? STACK_BYTES : home_size);
+}
+
+static void leave_home(const struct fiber *to)
+{
+    leave_stack(&home_fake_stack, to);
+}
+
+static void leave_fiber(struct fiber *from, const struct fiber *to)
+{
+    bool over = from->state == ENDED || from->state == FREE || !to;
+
+    leave_stack(over ? NULL : &from->fake_stack, to);
 }
 
 static void enter_stack(const struct fiber *f, bool from_home)
 {
-    __sanitizer_finish_switch_fiber(f ? f->fake_stack : NULL, from_home ? &home_stack : NULL,
-                                    from_home ? &home_size : NULL);
+    __sanitizer_finish_switch_fiber(f ? f->fake_stack : home_fake_stack,
+                                    from_home ? &home_stack : NULL, from_home ? &home_size : NULL);
 }
 #else
-static void leave_stack(struct fiber *from, const struct fiber *to)
+static void leave_home(const struct fiber *to)
+{
+    (void)to;
+}
+
+static void leave_fiber(struct fiber *from, const struct fiber *to)
 {
     (void)from;
     (void)to;
@@ -161,7 +178,7 @@ static void go_to(struct fiber *to)
     schedule_figures.switches++;
     from->os_errno = errno;
     memcpy(from->own, own_bytes, own_size);
-    leave_stack(from, to);
+    leave_fiber(from, to);
     current = to;
     swapcontext(&from->context, &to->context);
     enter_stack(current, false);
@@ -171,7 +188,7 @@ static void go_to(struct fiber *to)
 _Noreturn static void go_home(const char *why)
 {
     verdict = why;
-    leave_stack(NULL, NULL);
+    leave_fiber(current, NULL);
     setcontext(&home);
     __builtin_unreachable();
 }
@@ -501,7 +518,7 @@ const char *schedule_run(uint64_t seed, void (*body)(void *arg), void *arg)
     if (!started) {
         started = true;
         current = first;
-        leave_stack(NULL, first);
+        leave_home(first);
         setcontext(&first->context);
     }
     enter_stack(NULL, false);
