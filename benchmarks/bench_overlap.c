@@ -111,8 +111,10 @@ static void cell(const char *name, struct job *j, bool split)
     measure(&t, name, ways, n, ROUNDS);
     for (size_t i = S; i < n; i++)
         cr_assert(t.sum[i] == t.sum[S], "%s: %s read something else", name, ways[i].name);
-    for (unsigned r = 0; r < t.rounds; r++)
+    for (unsigned r = 0; r < t.rounds; r++) {
         t.wall[H][r] /= 2;
+        t.cpu[H][r] /= 2;
+    }
 
     printf("\n%s, %.0f MiB, reader over %.2f x its bytes\n", name, (double)j->bytes / (1 << 20),
            j->extra < 0 ? 1.0 / FLEETING : 1 + j->extra);
@@ -136,6 +138,8 @@ static void cell(const char *name, struct job *j, bool split)
     }
     rows[k].what = "CPU A/S";
     rows[k++].f = cpu_ratio(&t, A, S);
+    rows[k].what = "CPU A/H"; /* two cores at work: what caches and memory make of that is in H */
+    rows[k++].f = cpu_ratio(&t, A, H);
     for (size_t i = 0; i < k; i++) {
         print_figure(rows[i].what, rows[i].f);
         record("overlap", name, rows[i].what, rows[i].f, "ratio");
