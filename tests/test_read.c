@@ -251,72 +251,65 @@ open_literal(struct literal *l, size_t shift, const void *bytes, size_t len, uns
 
 /* The same bytes are read by stream, by cursor and as an array of one. */
 #define EXPECT_LITERAL(name, type, bytes, want)                                                    \
-    for (size_t shift = 0; shift < 8; shift++) {                                                   \
-        struct literal l;                                                                          \
-        struct ahead_stream *s = open_literal(&l, shift, bytes, sizeof(bytes) - 1, 3);             \
-        struct ahead_cursor c;                                                                     \
-        type v;                                                                                    \
+    do {                                                                                           \
+        for (size_t shift = 0; shift < 8; shift++) {                                               \
+            struct literal l;                                                                      \
+            struct ahead_stream *s = open_literal(&l, shift, bytes, sizeof(bytes) - 1, 3);         \
+            struct ahead_cursor c;                                                                 \
+            type v;                                                                                \
                                                                                                    \
-        expect_note("%s behind %zu bytes", #name, shift);                                          \
-        expect_status(ahead_read_##name(s, &v), AHEAD_OK);                                         \
-        expect_true(v == (want));                                                                  \
-        c = ahead_cursor_begin(s);                                                                 \
-        expect_status(ahead_cursor_read_##name(&c, &v), AHEAD_OK);                                 \
-        expect_true(v == (want));                                                                  \
-        ahead_cursor_end(&c);                                                                      \
-        expect_status(ahead_read_##name##_array(s, &v, 1, NULL), AHEAD_OK);                        \
-        expect_true(v == (want));                                                                  \
-        expect_status(ahead_close(s), AHEAD_OK);                                                   \
-    }
+            expect_note("%s behind %zu bytes", #name, shift);                                      \
+            expect_status(ahead_read_##name(s, &v), AHEAD_OK);                                     \
+            expect_true(v == (type)(want));                                                        \
+            c = ahead_cursor_begin(s);                                                             \
+            expect_status(ahead_cursor_read_##name(&c, &v), AHEAD_OK);                             \
+            expect_true(v == (type)(want));                                                        \
+            ahead_cursor_end(&c);                                                                  \
+            expect_status(ahead_read_##name##_array(s, &v, 1, NULL), AHEAD_OK);                    \
+            expect_true(v == (type)(want));                                                        \
+            expect_status(ahead_close(s), AHEAD_OK);                                               \
+        }                                                                                          \
+    } while (0)
 
 /* F236, F237: the top bit, and nothing but the top bit. */
-Test(read, literal_integers_are_what_their_bytes_say){
-    EXPECT_LITERAL(u16_be, uint16_t, "\x01\x02", 0x0102) EXPECT_LITERAL(
-        u16_le, uint16_t, "\x01\x02", 0x0201) EXPECT_LITERAL(u16_be, uint16_t, "\xff\xff", 65535)
-        EXPECT_LITERAL(i16_be, int16_t, "\xff\xfe",
-                       -2) EXPECT_LITERAL(i16_le, int16_t, "\xfe\xff",
-                                          -2) EXPECT_LITERAL(i16_be, int16_t, "\x80\x00", INT16_MIN)
-            EXPECT_LITERAL(i16_le, int16_t, "\xff\x7f", INT16_MAX) EXPECT_LITERAL(
-                u32_be, uint32_t, "\x01\x02\x03\x04",
-                0x01020304) EXPECT_LITERAL(u32_le, uint32_t, "\x01\x02\x03\x04", 0x04030201)
-                EXPECT_LITERAL(u32_be, uint32_t, "\xff\xff\xff\xff", UINT32_MAX) EXPECT_LITERAL(
-                    u32_be, uint32_t, "\x80\x00\x00\x00",
-                    0x80000000u) EXPECT_LITERAL(i32_be, int32_t, "\xff\xff\xff\xff",
-                                                -1) EXPECT_LITERAL(i32_be, int32_t,
-                                                                   "\x80\x00\x00\x00", INT32_MIN)
-                    EXPECT_LITERAL(i32_be, int32_t, "\x7f\xff\xff\xff", INT32_MAX) EXPECT_LITERAL(
-                        i32_le, int32_t, "\x00\x00\x00\x80",
-                        INT32_MIN) EXPECT_LITERAL(i32_le, int32_t, "\xff\xff\xff\x7f", INT32_MAX)
-                        EXPECT_LITERAL(i32_be, int32_t, "\x00\x00\x00\x00", 0) EXPECT_LITERAL(
-                            u64_be, uint64_t, "\x01\x02\x03\x04\x05\x06\x07\x08",
-                            0x0102030405060708u) EXPECT_LITERAL(u64_le, uint64_t,
-                                                                "\x01\x02\x03\x04\x05\x06\x07\x08",
-                                                                0x0807060504030201u)
-                            EXPECT_LITERAL(u64_be, uint64_t, "\x00\x00\x00\x00\x80\x00\x00\x00",
-                                           0x80000000u)
-                                EXPECT_LITERAL(u64_be, uint64_t, "\xff\xff\xff\xff\xff\xff\xff\xff",
-                                               UINT64_MAX)
-                                    EXPECT_LITERAL(i64_be, int64_t,
-                                                   "\xff\xff\xff\xff\xff\xff\xff\xff", -1)
-                                        EXPECT_LITERAL(i64_be, int64_t,
-                                                       "\x80\x00\x00\x00\x00\x00\x00\x00",
-                                                       INT64_MIN)
-                                            EXPECT_LITERAL(i64_be, int64_t,
-                                                           "\x7f\xff\xff\xff\xff\xff\xff\xff",
-                                                           INT64_MAX)
-                                                EXPECT_LITERAL(i64_le, int64_t,
-                                                               "\x00\x00\x00\x00\x00\x00\x00\x80",
-                                                               INT64_MIN)
+Test(read, literal_integers_are_what_their_bytes_say)
+{
+    EXPECT_LITERAL(u16_be, uint16_t, "\x01\x02", 0x0102);
+    EXPECT_LITERAL(u16_le, uint16_t, "\x01\x02", 0x0201);
+    EXPECT_LITERAL(u16_be, uint16_t, "\xff\xff", 65535);
+    EXPECT_LITERAL(i16_be, int16_t, "\xff\xfe", -2);
+    EXPECT_LITERAL(i16_le, int16_t, "\xfe\xff", -2);
+    EXPECT_LITERAL(i16_be, int16_t, "\x80\x00", INT16_MIN);
+    EXPECT_LITERAL(i16_le, int16_t, "\xff\x7f", INT16_MAX);
+    EXPECT_LITERAL(u32_be, uint32_t, "\x01\x02\x03\x04", 0x01020304);
+    EXPECT_LITERAL(u32_le, uint32_t, "\x01\x02\x03\x04", 0x04030201);
+    EXPECT_LITERAL(u32_be, uint32_t, "\xff\xff\xff\xff", UINT32_MAX);
+    EXPECT_LITERAL(u32_be, uint32_t, "\x80\x00\x00\x00", 0x80000000u);
+    EXPECT_LITERAL(i32_be, int32_t, "\xff\xff\xff\xff", -1);
+    EXPECT_LITERAL(i32_be, int32_t, "\x80\x00\x00\x00", INT32_MIN);
+    EXPECT_LITERAL(i32_be, int32_t, "\x7f\xff\xff\xff", INT32_MAX);
+    EXPECT_LITERAL(i32_le, int32_t, "\x00\x00\x00\x80", INT32_MIN);
+    EXPECT_LITERAL(i32_le, int32_t, "\xff\xff\xff\x7f", INT32_MAX);
+    EXPECT_LITERAL(i32_be, int32_t, "\x00\x00\x00\x00", 0);
+    EXPECT_LITERAL(u64_be, uint64_t, "\x01\x02\x03\x04\x05\x06\x07\x08", 0x0102030405060708u);
+    EXPECT_LITERAL(u64_le, uint64_t, "\x01\x02\x03\x04\x05\x06\x07\x08", 0x0807060504030201u);
+    EXPECT_LITERAL(u64_be, uint64_t, "\x00\x00\x00\x00\x80\x00\x00\x00", 0x80000000u);
+    EXPECT_LITERAL(u64_be, uint64_t, "\xff\xff\xff\xff\xff\xff\xff\xff", UINT64_MAX);
+    EXPECT_LITERAL(i64_be, int64_t, "\xff\xff\xff\xff\xff\xff\xff\xff", -1);
+    EXPECT_LITERAL(i64_be, int64_t, "\x80\x00\x00\x00\x00\x00\x00\x00", INT64_MIN);
+    EXPECT_LITERAL(i64_be, int64_t, "\x7f\xff\xff\xff\xff\xff\xff\xff", INT64_MAX);
+    EXPECT_LITERAL(i64_le, int64_t, "\x00\x00\x00\x00\x00\x00\x00\x80", INT64_MIN);
 }
 
-Test(read, literal_floats_are_what_their_bytes_say){
-    EXPECT_LITERAL(f32_be, float, "\x3f\x80\x00\x00",
-                   1.0f) EXPECT_LITERAL(f32_le, float, "\x00\x00\x20\xc0", -2.5f)
-        EXPECT_LITERAL(f32_be, float, "\x00\x00\x00\x01",
-                       FLT_TRUE_MIN) EXPECT_LITERAL(f32_be, float, "\x7f\x7f\xff\xff", FLT_MAX)
-            EXPECT_LITERAL(f64_be, double, "\x40\x09\x21\xfb\x54\x44\x2d\x18", 3.141592653589793)
-                EXPECT_LITERAL(f64_le, double, "\x00\x00\x00\x00\x00\x00\xf0\xbf", -1.0)
-                    EXPECT_LITERAL(f64_be, double, "\x7f\xef\xff\xff\xff\xff\xff\xff", DBL_MAX)
+Test(read, literal_floats_are_what_their_bytes_say)
+{
+    EXPECT_LITERAL(f32_be, float, "\x3f\x80\x00\x00", 1.0f);
+    EXPECT_LITERAL(f32_le, float, "\x00\x00\x20\xc0", -2.5f);
+    EXPECT_LITERAL(f32_be, float, "\x00\x00\x00\x01", FLT_TRUE_MIN);
+    EXPECT_LITERAL(f32_be, float, "\x7f\x7f\xff\xff", FLT_MAX);
+    EXPECT_LITERAL(f64_be, double, "\x40\x09\x21\xfb\x54\x44\x2d\x18", 3.141592653589793);
+    EXPECT_LITERAL(f64_le, double, "\x00\x00\x00\x00\x00\x00\xf0\xbf", -1.0);
+    EXPECT_LITERAL(f64_be, double, "\x7f\xef\xff\xff\xff\xff\xff\xff", DBL_MAX);
 }
 
 /* A NaN with a payload comes through bit by bit. */
