@@ -157,12 +157,21 @@ static void expect_place(const struct row *row, const struct outcome *o)
         expect_u64(o->err.source_offset, UINT64_MAX);
 }
 
+/* Two lengths of nearly 2 GiB, of which little comes. */
+static const char *wanted_status(const struct row *row)
+{
+    bool large = strstr(row->file, "s-len-max.") || strstr(row->file, "c-len-top.");
+
+    return large ? ahead_status_name(unless_too_large(INT32_MAX + UINT64_C(12), AHEAD_TRUNCATED))
+                 : row->status;
+}
+
 static void expect_outcome(const struct row *row, const struct outcome *o)
 {
     const char *count = strstr(row->note, "records=");
     char hex[65];
 
-    expect_str(ahead_status_name(o->err.status), row->status);
+    expect_str(ahead_status_name(o->err.status), wanted_status(row));
     expect_true(o->err.text[0]);
     expect_u64(o->got.len, strtoull(row->bytes, NULL, 10));
     sha256_hex(hex, o->got.p ? o->got.p : (const uint8_t *)"", o->got.len);

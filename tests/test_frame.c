@@ -514,7 +514,7 @@ Test(frame, no_length_costs_memory)
         r = reader_over(over_memory(b.p, b.len, 65536), &fmt);
         while (!(st = ahead_frame_next(r, &f)))
             ;
-        expect_status(st, cases[i].want);
+        expect_status(st, unless_too_large(cases[i].length + 8, cases[i].want));
         expect_true(atomic_load(&largest) <= cases[i].most);
         ahead_frame_reader_close(r);
         free(b.p);
@@ -732,7 +732,7 @@ Test(frame, a_length_that_no_memory_can_hold_is_over_the_limit)
             struct ahead_frame_format fmt = { .header_bytes = 8,
                                               .length_bytes = 8,
                                               .length_counts_from = from };
-            uint64_t total_over = (uint64_t)INT64_MAX - from;
+            uint64_t total_over = (uint64_t)PTRDIFF_MAX - from;
             struct ahead_frame_reader *r;
             struct bytes b = { 0 };
 

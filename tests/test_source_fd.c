@@ -441,7 +441,7 @@ Test(source_fd, no_call_asks_for_more_than_1_gib)
     struct ahead_source src;
     struct ahead_job job = { .bound = 0 };
     struct ahead_error err;
-    size_t huge = (size_t)3 << 30, len;
+    size_t huge = (size_t)5 << 28, len;
     uint8_t *room = mmap(NULL, huge, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     expect_true(room != MAP_FAILED);

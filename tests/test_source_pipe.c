@@ -707,7 +707,7 @@ Test(source_pipe, no_call_asks_for_more_than_1_gib)
 {
     struct link l = open_link(PIPE);
     struct ahead_error err;
-    size_t huge = (size_t)3 << 30;
+    size_t huge = (size_t)5 << 28;
     uint8_t *room = mmap(NULL, huge, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 

@@ -34,7 +34,7 @@ static bool end(struct reader *rd, enum ahead_status status, size_t offset)
     return false;
 }
 
-static bool have(const struct reader *rd, size_t n)
+static bool have(const struct reader *rd, uint64_t n)
 {
     return rd->len - rd->at >= n;
 }
@@ -95,7 +95,7 @@ static bool block_element(struct reader *rd, bool *closed)
     if (!(*closed = !original)) {
         if ((uint64_t)original > most)
             return end(rd, AHEAD_LIMIT, rd->at);
-        if (!have(rd, 21 + (size_t)stored))
+        if (!have(rd, 21 + (uint64_t)stored))
             return end(rd, AHEAD_TRUNCATED, rd->at);
         n = decode(rd, p + 21, (size_t)stored, p[8] >> 4 == 1, (size_t)original, NULL, 0);
         if (n != original)
@@ -131,7 +131,7 @@ static bool known_magic(uint32_t word)
 
 static bool skippable_frame(struct reader *rd)
 {
-    if (!have(rd, 8) || !have(rd, 8 + (size_t)le32(rd->in + rd->at + 4)))
+    if (!have(rd, 8) || !have(rd, 8 + (uint64_t)le32(rd->in + rd->at + 4)))
         return end(rd, AHEAD_TRUNCATED, rd->at);
     rd->at += 8 + (size_t)le32(rd->in + rd->at + 4);
     return true;
@@ -153,7 +153,7 @@ static bool legacy_frame(struct reader *rd)
             return true;
         if (!stored || stored > 8421520)
             return end(rd, AHEAD_CORRUPT, rd->at);
-        if (!have(rd, 4 + (size_t)stored))
+        if (!have(rd, 4 + (uint64_t)stored))
             return end(rd, AHEAD_TRUNCATED, rd->at);
         n = decode(rd, rd->in + rd->at + 4, stored, false, 8 * MIB, NULL, 0);
         if (n < 0)

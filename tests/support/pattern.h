@@ -24,6 +24,16 @@ static inline uint8_t pattern_byte(uint64_t pos)
     return (uint8_t)(pattern_word(pos / 8) >> 8 * (pos % 8));
 }
 
+/* `bytes` of it from pos on as a number, the first of them lowest. */
+static inline uint64_t pattern_number(uint64_t pos, unsigned bytes)
+{
+    uint64_t n = 0;
+
+    for (unsigned i = 0; i < bytes; i++)
+        n |= (uint64_t)pattern_byte(pos + i) << 8 * i;
+    return n;
+}
+
 static inline void pattern_fill(void *dst, uint64_t pos, size_t len)
 {
     uint8_t *p = dst;

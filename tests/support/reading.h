@@ -122,4 +122,11 @@ static inline enum ahead_status closes_with(enum ahead_status ending)
     return ending == AHEAD_EOF || ending == AHEAD_CANCELLED ? AHEAD_OK : ending;
 }
 
+/* The ending where something of n bytes does not come: in a process of 32 bits what
+ * no memory could hold is over the limit before that. */
+static inline enum ahead_status unless_too_large(uint64_t n, enum ahead_status ending)
+{
+    return n > PTRDIFF_MAX && ending == AHEAD_TRUNCATED ? AHEAD_LIMIT : ending;
+}
+
 #endif
