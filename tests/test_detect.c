@@ -279,7 +279,8 @@ static void expect_text(struct ahead_stream *s, const char *want)
 Test(detect, plain_pipe_is_waited_for_up_to_a_limit)
 {
     for (unsigned flags = 0; flags <= AHEAD_SYNC; flags += AHEAD_SYNC) {
-        const struct ahead_options opt = { .read_timeout_ms = 20, .flags = flags };
+        const struct ahead_options opt = { .read_timeout_ms = (uint32_t)(100 * time_scale()),
+                                           .flags = flags };
         int peer;
         struct ahead_stream *s = open_piped(&peer, &opt);
         uint8_t byte;
