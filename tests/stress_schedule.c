@@ -16,9 +16,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* ---- the scheduler itself: what is broken has to be found ---- */
 
@@ -209,6 +212,50 @@ Test(schedule, a_search_finds_it_too_and_ends)
     expect_str(schedule_search(0, be_told, NULL, &none), "ok");
     expect_str(schedule_search(2, be_told, NULL, &two), "ok");
     expect_true(none >= 1 && two > none);
+}
+
+static void crash(void *unused)
+{
+    (void)unused;
+    schedule_pause();
+    abort();
+}
+
+/* What a process prints that crashes in this schedule, or in the first of a search. */
+static void crash_and_say(bool in_search, char text[256])
+{
+    uint64_t unused;
+    int fds[2], status;
+    ssize_t n;
+    pid_t pid;
+
+    expect_int(pipe(fds), 0);
+    pid = fork();
+    if (pid == 0) {
+        dup2(fds[1], STDERR_FILENO);
+        if (in_search)
+            schedule_search(1, crash, NULL, &unused);
+        else
+            schedule_run(4711, crash, NULL);
+        _exit(0);
+    }
+    close(fds[1]);
+    n = read(fds[0], text, 255);
+    close(fds[0]);
+    expect_true(n >= 0);
+    text[n] = '\0';
+    expect_true(pid > 0 && waitpid(pid, &status, 0) == pid);
+    expect_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+Test(schedule, a_crash_says_in_which_schedule_it_was)
+{
+    char text[256];
+
+    crash_and_say(false, text);
+    expect_true(strstr(text, "AHEAD_SCHEDULE_SEED=4711: crash"));
+    crash_and_say(true, text);
+    expect_true(strstr(text, "schedule 1 of the search: crash"));
 }
 
 /* ---- alone or together: by chance in every other schedule ---- */

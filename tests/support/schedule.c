@@ -11,11 +11,13 @@
 #include <inttypes.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #if UNDER_ASAN
 #include <sanitizer/common_interface_defs.h>
@@ -71,7 +73,8 @@ static struct held held[LOCKS];
 static struct fiber *current; /* NULL: no schedule is running */
 static ucontext_t home;       /* schedule_run() */
 static const char *verdict;
-static uint64_t first_seed, walk, clock_ns;
+static char name[64], crash_name[80]; /* of the schedule that runs: how to have it again */
+static uint64_t walk, clock_ns;
 static unsigned stay, patience, spurious, refuse; /* one in so many; 0: never */
 
 /* All ways instead of a walk: what was chosen where there was a choice, and
@@ -209,8 +212,7 @@ static const char *doing(const struct fiber *f)
 
 static void explain(const char *why)
 {
-    fprintf(stderr, "AHEAD_SCHEDULE_SEED=%" PRIu64 ": %s, at step %" PRIu64 "\n", first_seed, why,
-            schedule_figures.steps);
+    fprintf(stderr, "%s: %s, at step %" PRIu64 "\n", name, why, schedule_figures.steps);
     for (const struct fiber *f = fibers; f < fibers + FIBERS; f++)
         if (f->state != FREE)
             fprintf(stderr, "  thread %d %s%s\n", (int)(f - fibers), doing(f),
@@ -435,7 +437,7 @@ static void fiber_main(void)
 
     enter_stack(f, f == fibers && schedule_figures.steps == 0);
     arrive();
-    expect_note("AHEAD_SCHEDULE_SEED=%" PRIu64, first_seed);
+    expect_note("%s", name);
     f->result = f->run(f->arg);
     f->state = f->detached ? FREE : ENDED;
     next = choose();
@@ -491,6 +493,25 @@ static void choose_ways(void)
     refuse = one_in(16) ? 2 : 0;
 }
 
+/* A crash says which schedule it was in, too, and then goes on as without. */
+static void name_crash(int sig)
+{
+    if (current && write(STDERR_FILENO, crash_name, strlen(crash_name)) < 0)
+        (void)sig; /* nothing more can be done */
+}
+
+static void prepare(void)
+{
+    struct sigaction once = { .sa_handler = name_crash, .sa_flags = (int)SA_RESETHAND };
+
+    dl_iterate_phdr(find_own, NULL);
+    sigaction(SIGABRT, &once, NULL);
+#if !UNDER_ASAN /* which has more to say, and aborts in the end */
+    sigaction(SIGSEGV, &once, NULL);
+    sigaction(SIGBUS, &once, NULL);
+#endif
+}
+
 const char *schedule_run(uint64_t seed, void (*body)(void *arg), void *arg)
 {
     static char own[OWN_BYTES];
@@ -498,14 +519,17 @@ const char *schedule_run(uint64_t seed, void (*body)(void *arg), void *arg)
     struct fiber *first = fibers;
 
     if (!own_bytes)
-        dl_iterate_phdr(find_own, NULL);
+        prepare();
     if (!own_bytes || own_size > sizeof own)
         return "the thread-local variables are too many";
     memset(held, 0, sizeof held);
     for (struct fiber *f = fibers; f < fibers + FIBERS; f++)
         f->state = FREE;
     schedule_figures = (struct schedule_figures){ .trace = 0xcbf29ce484222325u };
-    first_seed = seed;
+    snprintf(name, sizeof name,
+             search.on ? "schedule %" PRIu64 " of the search" : "AHEAD_SCHEDULE_SEED=%" PRIu64,
+             seed);
+    snprintf(crash_name, sizeof crash_name, "%s: crash\n", name);
     walk = pattern_word(seed);
     clock_ns = UINT64_C(1000000000000);
     choose_ways();
@@ -539,7 +563,7 @@ schedule_search(unsigned preemptions, void (*body)(void *arg), void *arg, uint64
     *schedules = 0;
     do {
         ++*schedules;
-        found = schedule_run(0, body, arg);
+        found = schedule_run(*schedules, body, arg);
     } while (strcmp(found, "ok") == 0 && search_next());
     search.on = false;
     return found;

@@ -24,13 +24,14 @@
 
 /* Run body(arg) and every thread that it starts, directly or not.  "ok" once all
  * have ended, else what went wrong; then also who waits for what is printed, and
- * the threads that were not through never go on. */
+ * the threads that were not through never go on.  A crash prints the seed. */
 const char *schedule_run(uint64_t seed, void (*body)(void *arg), void *arg);
 
 /* Run it in every way in which at most so many times a thread that could go on is
  * left for another one; time passes only when nobody can go on otherwise.  The
  * body has to do the same each time.  "ok", or what went wrong in the first
- * schedule that did; *schedules is its number, or how many there are. */
+ * schedule that did; *schedules is its number, or how many there are.  The number
+ * takes the place of the seed in schedule_run(), for a debugger to stop there. */
 const char *
 schedule_search(unsigned preemptions, void (*body)(void *arg), void *arg, uint64_t *schedules);
 
