@@ -339,6 +339,75 @@ void istream_is_bad_behind_the_good_bytes()
     expect(thrown([&] { throws.get(); }) == AHEAD_TRUNCATED);
 }
 
+void istream_counts_a_block_in_front_of_a_fault()
+{
+    std::string text = text_of(5000);
+    std::vector<char> block(text.size() + 1);
+    auto most = static_cast<std::streamsize>(block.size());
+
+    for (std::size_t bytes : { 1, 4096, 0 }) {
+        ahead_options opt = {};
+        opt.buffer_bytes = bytes;
+        ahead::istream in(play(
+            text, [] { throw ahead::error(AHEAD_CORRUPT); }, opt));
+
+        in.read(block.data(), most);
+        expect(in.bad() && in.gcount() == most - 1);
+        expect(std::equal(text.begin(), text.end(), block.begin()));
+        in.clear();
+        in.read(block.data(), 1);
+        expect(in.bad() && !in.eof() && in.gcount() == 0);
+    }
+
+    auto fail = [] { throw ahead::error(AHEAD_TRUNCATED); };
+    ahead::istream throws(play("good", fail));
+    throws.exceptions(std::ios::badbit);
+    expect(thrown([&] { throws.read(block.data(), most); }) == AHEAD_TRUNCATED);
+    expect(throws.underlying().tell() == 4);
+
+    ahead::streambuf alone(play("good", fail));
+    expect(thrown([&] { alone.sgetn(block.data(), most); }) == AHEAD_TRUNCATED);
+    ahead::istream whole(play(text));
+    whole.read(block.data(), most);
+    expect(!whole.bad() && whole.eof() && whole.gcount() == most - 1);
+}
+
+void a_time_limit_inside_a_block_loses_nothing()
+{
+    std::string block(8, '?');
+    std::size_t got = 0, some = 0;
+    ahead_options opt = {};
+    int fds[2];
+
+    opt.read_timeout_ms = 1;
+    expect(pipe(fds) == 0);
+    ahead::istream in(ahead::stream(ahead::source::fd(fds[0], AHEAD_FD_CLOSE), opt));
+
+    /* Each way is cut after four bytes, and then goes on. */
+    auto by_read = [&] {
+        in.clear();
+        in.read(&block[got], static_cast<std::streamsize>(8 - got));
+        some = static_cast<std::size_t>(in.gcount());
+        return in.bad();
+    };
+    auto by_read_full = [&] {
+        return thrown([&] { in.underlying().read_full(&block[got], 8 - got, &some); }) ==
+               AHEAD_TIMEDOUT;
+    };
+    for (const std::function<bool()> &cut :
+         { std::function<bool()>(by_read), std::function<bool()>(by_read_full) }) {
+        block.assign(8, '?');
+        expect(write(fds[1], "abcd", 4) == 4);
+        for (got = 0; got < 4; got += some)
+            expect(cut());
+        expect(write(fds[1], "efgh", 4) == 4);
+        for (; got < 8; got += some)
+            (void)cut();
+        expect(got == 8 && block == "abcdefgh");
+    }
+    close(fds[1]);
+}
+
 void a_writer_in_an_exception_gives_up()
 {
     std::string path = a_file();
@@ -428,6 +497,8 @@ int main()
         TEST(istream_reads_as_any_other),
         TEST(istream_seeks_where_the_source_does),
         TEST(istream_is_bad_behind_the_good_bytes),
+        TEST(istream_counts_a_block_in_front_of_a_fault),
+        TEST(a_time_limit_inside_a_block_loses_nothing),
         TEST(a_writer_in_an_exception_gives_up),
         TEST(cancel_wakes_a_reader),
         TEST(owners_of_c_objects),

@@ -13,7 +13,8 @@
  *
  *   - A read returns false, or 0, at AHEAD_EOF, and throws ahead::error for
  *     any other status but AHEAD_OK.  AHEAD_TIMEDOUT is thrown as well, and
- *     the call can be made again.
+ *     the call can be made again: for what is left, where it is one for many
+ *     bytes, which read_full(), or tell(), says.
  *   - Objects own what they are made from, can be moved, and close in their
  *     destructor, and when another is moved into them, which is silent; close()
  *     throws what closing found.
@@ -396,10 +397,11 @@ class stream
         return got;
     }
 
-    /* All of len bytes, or false if not one is left. */
-    bool read_full(void *dst, std::size_t len)
+    /* All of len bytes, or false if not one is left.  Where it throws, *got bytes
+     * are at dst, and consumed. */
+    bool read_full(void *dst, std::size_t len, std::size_t *got = nullptr)
     {
-        return checked(::ahead_read_full(s_, dst, len, nullptr));
+        return checked(::ahead_read_full(s_, dst, len, got));
     }
 
     /* read_i32_be(v) and kin: false at the end, and v is as it was. */
@@ -467,7 +469,8 @@ class stream
         ::ahead_consume(s_, n);
     }
 
-    /* How many bytes were passed: fewer than n at the end. */
+    /* How many bytes were passed: fewer than n at the end.  Where it throws, tell()
+     * says how far it came. */
     std::uint64_t skip(std::uint64_t n)
     {
         std::uint64_t skipped = 0;
@@ -531,12 +534,15 @@ class stream
 
 /* A streambuf over a stream, without a copy: what an istream looks at is the
  * stream's own buffer.  An istream takes what is thrown for badbit, or throws it
- * on if its exceptions() say so.  tellg() always works, seekg() where
- * ahead_seek() does, from the end where ahead_size() does. */
+ * on if its exceptions() say so.  With `owner`, the istream that it is the buffer
+ * of, a block that is cut short by a fault has its length in gcount() as well;
+ * ahead::istream sees to that.  tellg() always works, seekg() where ahead_seek()
+ * does, from the end where ahead_size() does. */
 class streambuf : public std::streambuf
 {
   public:
-    explicit streambuf(stream s) noexcept : s_(std::move(s))
+    explicit streambuf(stream s, std::ios *owner = nullptr) noexcept
+        : s_(std::move(s)), owner_(owner)
     {
     }
 
@@ -563,6 +569,28 @@ class streambuf : public std::streambuf
             setg(base, base, base + bytes.size());
         }
         return traits_type::to_int_type(*gptr());
+    }
+
+    /* An istream forgets the bytes in front of what is thrown here.  So only what
+     * has none is thrown, or what its exceptions() ask for. */
+    std::streamsize xsgetn(char_type *dst, std::streamsize n) override
+    {
+        std::streamsize got = 0;
+
+        try {
+            while (got < n && !traits_type::eq_int_type(underflow(), traits_type::eof())) {
+                std::streamsize some = std::min<std::streamsize>(n - got, egptr() - gptr());
+
+                traits_type::copy(dst + got, gptr(), static_cast<std::size_t>(some));
+                setg(eback(), gptr() + some, egptr());
+                got += some;
+            }
+        } catch (const error &) {
+            if (got == 0 || !owner_ || (owner_->exceptions() & std::ios_base::badbit))
+                throw;
+            owner_->setstate(std::ios_base::badbit);
+        }
+        return got;
     }
 
     std::streamsize showmanyc() override
@@ -612,13 +640,14 @@ class streambuf : public std::streambuf
     }
 
     stream s_;
+    std::ios *owner_;
 };
 
 /* An istream that reads ahead. */
 class istream : public std::istream
 {
   public:
-    explicit istream(stream s) : std::istream(nullptr), buf_(std::move(s))
+    explicit istream(stream s) : std::istream(nullptr), buf_(std::move(s), this)
     {
         init(&buf_);
     }
