@@ -174,8 +174,9 @@ AHEAD_API uint64_t ahead_tell(const struct ahead_stream *s);
  * how many remain: memory does, and a file as it was when it was opened; a
  * decoder or a pipe does not.  The position stays.  Waits for pieces that are
  * being made.  AHEAD_OK; AHEAD_UNSUPPORTED: not known, also behind a fault;
- * AHEAD_CANCELLED; AHEAD_TIMEDOUT; AHEAD_INVALID: an argument is NULL.  *size is
- * written with AHEAD_OK only. */
+ * AHEAD_CANCELLED; AHEAD_TIMEDOUT; AHEAD_INVALID: an argument is NULL; past the
+ * end, where the source is asked at its start, how it refuses to go there, as
+ * of ahead_seek().  *size is written with AHEAD_OK only. */
 AHEAD_API AHEAD_NODISCARD enum ahead_status ahead_size(struct ahead_stream *s, uint64_t *size);
 
 /* How many bytes can be read without waiting.  Never blocks, never asks the
