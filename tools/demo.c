@@ -10,6 +10,7 @@
 #include <ahead/ahead.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ struct demo {
     const char *plot;
     uint64_t size;
     uint64_t rounds;
-    char path[4096];
+    int fd;         /* of the spill, whose name is gone: nothing is left, however this ends */
     uint32_t count; /* records */
 };
 
@@ -136,8 +137,10 @@ static bool open_output(struct demo *d, unsigned flags, struct ahead_spill_write
     const struct ahead_options opt = { .flags = flags };
     struct ahead_sink sink;
     struct ahead_writer *w;
-    enum ahead_status st = ahead_sink_path(&sink, d->path);
+    enum ahead_status st = AHEAD_IO;
 
+    if (!ftruncate(d->fd, 0) && !lseek(d->fd, 0, SEEK_SET))
+        st = ahead_sink_fd(&sink, d->fd, 0);
     if (!st)
         st = ahead_sink_lz4_block(&sink, sink, NULL);
     if (!st)
@@ -145,7 +148,7 @@ static bool open_output(struct demo *d, unsigned flags, struct ahead_spill_write
     if (!st)
         st = ahead_spill_writer_open(out, w, d->count);
     if (st)
-        report_errno(d->path, st, 0, "open");
+        report_errno(d->dir, st, 0, "open");
     return !st;
 }
 
@@ -153,7 +156,7 @@ static bool write_spill(struct demo *d, unsigned flags, struct race_run *run)
 {
     struct ahead_spill_writer *out;
     char text[MOST_RECORD];
-    enum ahead_status st = AHEAD_OK;
+    enum ahead_status st = AHEAD_OK, closed;
     struct ahead_error err;
     int64_t key;
 
@@ -167,15 +170,12 @@ static bool write_spill(struct demo *d, unsigned flags, struct race_run *run)
         run->sum += (uint64_t)key;
     }
     err = *ahead_spill_writer_error(out);
-    if (ahead_spill_writer_close(out) == AHEAD_OK && !st)
-        return true;
-    if (err.status == AHEAD_OK) /* it was the close */
-        err = (struct ahead_error){ .status = AHEAD_IO,
-                                    .offset = run->bytes,
-                                    .source_offset = UINT64_MAX,
-                                    .text = "what was written could not be completed" };
-    report_error(d->path, &err);
-    return false;
+    closed = ahead_spill_writer_close(out);
+    if (st)
+        report_error(d->dir, &err);
+    else if (closed)
+        report_errno(d->dir, closed, 0, "write");
+    return !st && !closed;
 }
 
 static bool write_alone(void *d, struct race_run *run)
@@ -198,8 +198,10 @@ static bool read_spill(struct demo *d, unsigned flags, struct race_run *run)
     struct ahead_source src;
     struct ahead_stream *s;
     struct ahead_error end;
-    enum ahead_status st = ahead_source_path(&src, d->path);
+    enum ahead_status st = AHEAD_IO;
 
+    if (!lseek(d->fd, 0, SEEK_SET))
+        st = ahead_source_fd(&src, d->fd, 0);
     if (!st)
         st = ahead_source_lz4_block(&src, src, NULL);
     if (!st)
@@ -207,7 +209,7 @@ static bool read_spill(struct demo *d, unsigned flags, struct race_run *run)
     if (!st)
         st = ahead_spill_reader_open(&in, s, NULL);
     if (st) {
-        report_errno(d->path, st, 0, "open");
+        report_errno(d->dir, st, 0, "open");
         return false;
     }
     while (!(st = ahead_spill_next(in, &rec))) {
@@ -220,7 +222,7 @@ static bool read_spill(struct demo *d, unsigned flags, struct race_run *run)
     end = *ahead_spill_error(in);
     ahead_spill_reader_close(in);
     if (st != AHEAD_EOF)
-        report_error(d->path, &end);
+        report_error(d->dir, &end);
     return st == AHEAD_EOF;
 }
 
@@ -266,10 +268,10 @@ static bool run(struct demo *d)
     struct race w, r;
     struct stat st;
 
-    if (!race_run(&w, d->path, writing, 2, (unsigned)d->rounds))
+    if (!race_run(&w, d->dir, writing, 2, (unsigned)d->rounds))
         return false;
-    if (stat(d->path, &st)) {
-        report_errno(d->path, AHEAD_IO, 0, "stat");
+    if (fstat(d->fd, &st)) {
+        report_errno(d->dir, AHEAD_IO, 0, "stat");
         return false;
     }
     printf("A spill of %" PRIu32 " records, %s, %s in LZ4Block; medians of %u.\n\n", d->count,
@@ -279,7 +281,7 @@ static bool run(struct demo *d)
     race_print(&w);
     print_saving("Writing behind", &w);
     fflush(stdout);
-    if (!race_run(&r, d->path, reading, 2, (unsigned)d->rounds))
+    if (!race_run(&r, d->dir, reading, 2, (unsigned)d->rounds))
         return false;
     printf("\nReading its records, each byte looked at once:\n");
     race_print(&r);
@@ -287,22 +289,36 @@ static bool run(struct demo *d)
     return !d->plot || plot(d, &w, &r);
 }
 
+/* A file whose name is gone at once.  -1: reported. */
+static int open_nameless(const char *dir)
+{
+    char path[4096];
+    int fd = -1;
+
+    if (snprintf(path, sizeof path, "%s/ahead-demo-XXXXXX", dir) < (int)sizeof path)
+        fd = mkostemp(path, O_CLOEXEC);
+    else
+        errno = ENAMETOOLONG;
+    if (fd >= 0)
+        unlink(path);
+    else
+        report_errno(dir, AHEAD_IO, 0, "a file for the spill");
+    return fd;
+}
+
 int demo_main(int argc, char **argv)
 {
     struct demo d = { .size = UINT64_C(256) << 20, .rounds = 5 };
-    int code = parse(&d, argc, argv), fd;
+    int code = parse(&d, argc, argv);
     bool well;
 
     if (code >= 0)
         return code;
-    if (snprintf(d.path, sizeof d.path, "%s/ahead-demo-XXXXXX", d.dir) >= (int)sizeof d.path ||
-        (fd = mkstemp(d.path)) < 0) {
-        report_errno(d.dir, AHEAD_IO, 0, "a file for the spill");
+    d.fd = open_nameless(d.dir);
+    if (d.fd < 0)
         return EXIT_FAILED;
-    }
-    close(fd);
     d.count = records_of(d.size);
     well = run(&d);
-    unlink(d.path);
+    close(d.fd);
     return well ? EXIT_WELL : EXIT_FAILED;
 }

@@ -79,6 +79,20 @@ matches "demo says what reading ahead saved" out 'Reading ahead saved'
 run demo --rounds 1 --size 1M no/such/folder
 is "demo in no folder: exit code" $code 1
 matches "demo in no folder: says so" err '^ahead: no/such/folder: .*No such file'
+run demo --rounds 1 --size 1M "$(printf '%04200d' 0)"
+is "demo in a folder of too many letters: exit code" $code 1
+matches "demo in a folder of too many letters: says so" err 'too long$'
+code=0
+(ulimit -f 1; trap '' XFSZ; exec "$program" demo --rounds 1 --size 1M . > out 2> err) || code=$?
+is "demo without room: exit code" $code 1
+matches "demo without room: says why" err '^ahead: \.: IO.*: write.*File too large$'
+"$program" demo --rounds 99 . > out 2> err & pid=$!
+while kill -0 $pid && ! find /proc/$pid/fd -lname '*ahead-demo-*' -exec test -s {} \; -print 2> /dev/null |
+    grep -q .; do :; done
+kill $pid
+rc=0; wait $pid || rc=$?
+is "demo that is ended: exit code" $rc 143
+is "nothing is left of a demo that is ended" "$(echo ahead-demo-*)" 'ahead-demo-*'
 
 # ---- plots ----
 
