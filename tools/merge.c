@@ -75,6 +75,17 @@ static bool take(struct merge *m, const char *command, int code, const char *val
     return input_option(&m->input, command, code, value);
 }
 
+/* A file that is named twice is read twice; what comes in by one descriptor
+ * cannot be.  -1: go on; else the exit code. */
+static int check_inputs(const char *command, char *const *names)
+{
+    int times = 0;
+
+    for (; *names; names++)
+        times += strcmp(*names, "-") == 0;
+    return times > 1 ? report_usage(command, "standard input, -, is there %d times", times) : -1;
+}
+
 /* -1: go on; else the exit code. */
 static int parse(struct merge *m, int argc, char **argv)
 {
@@ -102,7 +113,7 @@ static int parse(struct merge *m, int argc, char **argv)
         m->out.path = NULL;
     if (optind == argc)
         return report_usage(argv[0], "it takes FILEs to be merged");
-    return -1;
+    return check_inputs(argv[0], argv + optind);
 }
 
 static const char *out_name(const struct merge *m)

@@ -144,6 +144,11 @@ for name in out_too ./out_too; do
 done
 same "it is as it was" out_too good
 
+expect "standard input twice" 2 "" \
+    "ahead: merge: standard input, -, is there 2 times; see ahead merge --help" -- \
+    merge -o twice - in5 -
+is "nothing was written of it" "$(ls twice 2> /dev/null)" ""
+
 # 2 times 1200000000 records: more than there is a number for.
 printf '\107\206\214\0' > huge
 printf 'kept' > before
