@@ -481,12 +481,25 @@ Test(sink, constructors_refuse_what_makes_no_sense)
 
 Test(sink, descriptor_that_cannot_be_written_says_so)
 {
-    struct ahead_writer *w = open_fd(open("/dev/null", O_RDONLY | O_CLOEXEC), AHEAD_SYNC, 64);
+    struct ahead_writer *w = open_fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), AHEAD_SYNC, 64);
     struct ahead_error err;
+    struct ahead_sink sink;
+    int fd[2];
 
     OK(ahead_write(w, "abc", 3));
     expect_status(ahead_writer_close_error(w, &err), AHEAD_IO);
     expect_int(err.os_errno, EBADF);
+
+    /* What poll(2) would wait for, perhaps for ever. */
+    expect_int(pipe(fd), 0);
+    expect_status(ahead_sink_fd(&sink, fd[0], 0), AHEAD_IO);
+    expect_int(errno, EBADF);
+    expect_true(!sink.ops && fcntl(fd[0], F_GETFD) >= 0);
+    expect_status(ahead_sink_fd(&sink, fd[0], AHEAD_FD_CLOSE), AHEAD_IO);
+    expect_int(errno, EBADF);
+    expect_true(fcntl(fd[0], F_GETFD) < 0);
+    OK(ahead_sink_fd(&sink, fd[1], AHEAD_FD_CLOSE));
+    OK(sink.ops->close(sink.ctx, &err));
 }
 
 /* F216 */

@@ -97,6 +97,25 @@ Test(source_open, descriptor_that_cannot_be_read_fails_at_the_first_read)
     remove_file(fd);
 }
 
+/* poll(2) would wait for ever. */
+Test(source_open, wrong_end_of_a_pipe_is_refused)
+{
+    struct leaks before = leaks_count();
+    struct ahead_source src;
+    int fd[2];
+
+    expect_int(pipe(fd), 0);
+    expect_status(ahead_source_fd(&src, fd[1], 0), AHEAD_IO);
+    expect_int(errno, EBADF);
+    expect_true(!src.ops && is_open(fd[1]));
+    expect_status(ahead_source_fd(&src, fd[1], AHEAD_FD_CLOSE), AHEAD_IO);
+    expect_int(errno, EBADF);
+    expect_true(!is_open(fd[1]));
+    expect_status(ahead_source_fd(&src, fd[0], AHEAD_FD_CLOSE), AHEAD_OK);
+    expect_close(src);
+    expect_no_leaks(before);
+}
+
 /* F135 */
 Test(source_open, descriptor_0_is_one_like_any_other)
 {

@@ -72,7 +72,8 @@ struct ahead_sink {
  * the sink is closed.  There are no other flags.
  *
  * Does not wait.  AHEAD_OK; AHEAD_INVALID: `out` is NULL, fd is negative, an
- * unknown flag; AHEAD_NOMEM; AHEAD_IO with errno set, EISDIR for a directory.
+ * unknown flag; AHEAD_NOMEM; AHEAD_IO with errno set, EISDIR for a directory,
+ * EBADF for what is not open for writing (of a file the first write says that).
  * On failure *out is all zero. */
 AHEAD_API AHEAD_NODISCARD enum ahead_status
 ahead_sink_fd(struct ahead_sink *out, int fd, unsigned flags);

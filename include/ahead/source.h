@@ -97,7 +97,8 @@ enum {
  * this kind of file does not have are AHEAD_UNSUPPORTED.
  *
  * Does not wait.  AHEAD_OK; AHEAD_INVALID: `out` is NULL, fd is negative, an
- * unknown flag; AHEAD_NOMEM; AHEAD_IO with errno set, EISDIR for a directory.
+ * unknown flag; AHEAD_NOMEM; AHEAD_IO with errno set, EISDIR for a directory,
+ * EBADF for what is not open for reading (of a file the first read says that).
  * On failure *out is all zero. */
 AHEAD_API AHEAD_NODISCARD enum ahead_status
 ahead_source_fd(struct ahead_source *out, int fd, unsigned flags);

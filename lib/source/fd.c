@@ -54,6 +54,17 @@ enum ahead_status ahead_fd_close(struct ahead_fd *d, struct ahead_error *err)
     return ahead_error_set_errno(err, errno, AHEAD_NO_OFFSET, "close");
 }
 
+bool ahead_fd_is_open_for(int fd, int mode)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags >= 0 && (flags & O_ACCMODE) != O_RDWR && (flags & O_ACCMODE) != mode) {
+        errno = EBADF;
+        return false;
+    }
+    return flags >= 0;
+}
+
 ssize_t ahead_fd_read_failed(struct ahead_error *err, int os_errno, size_t len, uint64_t at)
 {
     char what[96];
@@ -113,6 +124,8 @@ static enum ahead_status look(struct ahead_source *out, struct ahead_fd *d, bool
         return AHEAD_IO;
     }
     at = position(d, &st, fresh);
+    if (at < 0 && !ahead_fd_is_open_for(d->fd, O_RDONLY))
+        return AHEAD_IO;
     if (at < 0)
         return range || flags & HINTS ? AHEAD_UNSUPPORTED : ahead_pipe_open(out, d);
     rest.start = (uint64_t)at;

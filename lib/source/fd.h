@@ -31,6 +31,11 @@ struct ahead_fd {
 /* open(2) for reading, close-on-exec, with `flags` besides; again on EINTR. */
 int ahead_fd_open(const char *path, int flags);
 
+/* Whether it is open for `mode`, O_RDONLY or O_WRONLY; else errno is set.  One end
+ * of a pipe is never ready for what only the other one can do: poll(2) would wait
+ * for ever for the EBADF that is due. */
+bool ahead_fd_is_open_for(int fd, int mode);
+
 /* Open what d->path names.  A FIFO does not wait for its writer here, the
  * first poll(2) does.  AHEAD_OK at once if it is open. */
 enum ahead_status ahead_fd_open_lazy(struct ahead_fd *d, struct ahead_error *err);

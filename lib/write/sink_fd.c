@@ -244,6 +244,8 @@ static enum ahead_status look(struct ahead_sink *out, struct ahead_fd *d)
         errno = EISDIR;
         return AHEAD_IO;
     }
+    if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode) && !ahead_fd_is_open_for(d->fd, O_WRONLY))
+        return AHEAD_IO;
     f = malloc(sizeof *f);
     if (!f)
         return AHEAD_NOMEM;

@@ -84,6 +84,6 @@ run cat - one <&-
 is "standard input that is closed: exit code" $code 1
 same "standard input that is closed: the next file" out one
 matches "standard input that is closed: standard error" err \
-    '^ahead: -: IO at input byte 0, after 0 bytes: read of [0-9]+ bytes at offset 0: Bad file descriptor$'
+    '^ahead: -: IO, after 0 bytes: open: Bad file descriptor$'
 
 finish
